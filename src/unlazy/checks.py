@@ -215,6 +215,11 @@ def check_writable(file: Path) -> None:
         raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
 
 
+def stamp(file: Path) -> tuple[int, ...]:
+    """What tells versions of a file apart; () if there is no such file."""
+    return (file.stat().st_mtime_ns, file.stat().st_size) if file.is_file() else ()
+
+
 def write_at_once(text: str, file: Path) -> None:
     """Write a file so that a reader finds the old one or the new one, whole."""
     target = file.resolve()

@@ -15,7 +15,8 @@ from unlazy.app.setting import ExplorerSetting
 from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
 from unlazy.plotting import style
-from unlazy.plotting.drawing import Drawing, Picture, draw_panels, plain_panel, plain_panels
+from unlazy.plotting.drawing import Drawing, draw_panels, plain_panel, plain_panels
+from unlazy.plotting.picture import Picture
 from unlazy.reporting.export import write_netcdf
 
 if TYPE_CHECKING:

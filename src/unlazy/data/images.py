@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_choice, check_whole
+from unlazy.checks import InputError, check_choice, check_whole, stamp
 
 CLASSES = 10
 """Of either data set."""
@@ -63,7 +63,7 @@ def load_images(dataset: str, folder: str = "") -> ImageSet:
     """
     check_choice("dataset", dataset, DATASETS)
     files = image_files(dataset, folder)
-    return _loaded(dataset, files, tuple(_stamp(file) for file in files))
+    return _loaded(dataset, files, tuple(stamp(file) for file in files))
 
 
 def image_files(dataset: str, folder: str = "") -> tuple[Path, ...]:
@@ -150,10 +150,6 @@ def _there(folder: Path, stem: str, endings: tuple[str, ...]) -> Path:
         if (folder / f"{stem}{ending}").is_file():
             return folder / f"{stem}{ending}"
     raise InputError(f"the folder {folder} has no file {' or '.join(f'{stem}{ending}' for ending in endings)}")
-
-
-def _stamp(file: Path) -> tuple[int, ...]:
-    return file.stat().st_mtime_ns, file.stat().st_size
 
 
 def _content(file: Path) -> bytes:

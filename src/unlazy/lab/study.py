@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
-from unlazy.checks import InputError, suggest
+from unlazy.checks import InputError, stamp, suggest
 from unlazy.lab.claims import Change, Claim, noted
 from unlazy.lab.parameters import Parameter
 from unlazy.lab.sources import Source
@@ -235,11 +235,6 @@ def _completed(claim: Claim, study: type[Study]) -> Claim:
 def remembered(function: Function) -> Function:
     """`functools.cache` for functions of study classes, which type checkers do not take for hashable."""
     return cast(Function, cache(function))
-
-
-def stamp(file: Path) -> tuple[int, ...]:
-    """What tells versions of a file apart; () if there is no such file."""
-    return (file.stat().st_mtime_ns, file.stat().st_size) if file.is_file() else ()
 
 
 def preset_parts(preset: Mapping) -> Mapping[str, Mapping]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from unlazy.plotting import style
+from unlazy.plotting.maps import draw_map, draw_tiles
 from unlazy.plotting.panels import Guide, Level, Map, Panel, Panels, Shown, Tiles, panels
+from unlazy.plotting.picture import Described, Picture, chosen, entitle, said, shown_values, worded
 from unlazy.words import plain
 
 if TYPE_CHECKING:
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 _ORDERED = 4
 """From so many values on a numeric family of curves has shades from light to dark in place of colours."""
 _GREY = "#888888"
-_LABEL = 32
-"""Letters of an axis' label in a line."""
-_LETTERS = 13
-"""Letters of a title in an inch of a panel with its axis."""
-_MARKUP = re.compile(r"\\(?:mathrm|mathcal|sqrt|[,;!])|\\(?=[a-zA-Z])|[${}^_]")
-"""What is not seen of a formula."""
 _MOST_PANELS = 4
 _MOST_CURVES = 7
 """Of a study that has no figure of its own."""
@@ -47,30 +41,6 @@ _SAID = {
     "theory map": "colours: theory",
     "tiles": "pictures: the first run, each in greys of its own",
 }
-
-
-class Described(Protocol):
-    """What figures ask of a study: its parameters and outputs by name; each has label, short, symbol and scale."""
-
-    outputs: ClassVar[Mapping[str, Any]]
-
-    @classmethod
-    def parameters(cls) -> Mapping[str, Any]: ...
-
-    @classmethod
-    def simulated_outputs(cls) -> list[str]: ...
-
-
-class Picture(NamedTuple):
-    """One part of a run as figures see it: also `lines`, the theory on a denser grid, and what `derive` gave.
-
-    Curves fitted to the simulation share its error, which no interval would know: claims do not see them.
-    """
-
-    simulated: Any
-    predicted: Any
-    lines: Any
-    derived: Any = None
 
 
 class Drawn(NamedTuple):
@@ -95,9 +65,9 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
     left_out: dict[str, None] = {}
     for panel, place in zip(shown, places, strict=False):
         if isinstance(panel, Map):
-            seen.add(_draw_map(place, study, panel, parts[panel.part]))
+            seen.add(draw_map(place, study, panel, parts[panel.part]))
         elif isinstance(panel, Tiles):
-            seen.add(_draw_tiles(place, study, panel, parts[panel.part]))
+            seen.add(draw_tiles(place, study, panel, parts[panel.part]))
         else:
             drawing = Drawing(place, study, panel, parts)
             drawing.draw()
@@ -140,8 +110,8 @@ def plain_panels(
 
 def plain_panel(part: Picture, added: Sequence[str], name: str, output: str, x: str = "") -> Panel:
     """One output against x, else against an axis that the user added, or the longest numeric one."""
-    values = _values(part.simulated, output)
-    values = _values(part.lines, output) if values is None else values
+    values = shown_values(part.simulated, output)
+    values = shown_values(part.lines, output) if values is None else values
     if values is None:
         return Panel(output, part=name)
     dims = [str(d) for d in values.dims if d != "seed"]
@@ -152,16 +122,6 @@ def plain_panel(part: Picture, added: Sequence[str], name: str, output: str, x: 
     along = {str(n): c for n, c in values.coords.items() if c.dims and c.dims[0] not in ("seed", x)}
     by = tuple(name for name, coordinate in along.items() if len(np.unique(coordinate.values)) > 1)
     return Panel(output, x, by, name, most=_MOST_CURVES)
-
-
-def said(study: type[Described], name: str, value: Any) -> str:
-    """A value of a parameter for a legend or a title."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, str):
-        return value
-    symbol = getattr(study.parameters().get(name), "symbol", "")
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"${symbol} = {text}$" if symbol else f"{name.replace('_', ' ')} = {text}"
 
 
 class _Curve(NamedTuple):
@@ -233,8 +193,8 @@ class Drawing:
     def _cases(self, layer: Panel, shown: Shown) -> list[tuple[str, dict[str, tuple[int, int, Any]]]]:
         """The curves of one output: in words, and where they are along the dimensions of `by`."""
         part, names = self.parts[layer.part], _several(layer.by) if layer.by else ()
-        data = next((d for d in (part.simulated, part.lines) if _values(d, shown) is not None), None)
-        values = _values(data, shown)
+        data = next((d for d in (part.simulated, part.lines) if shown_values(d, shown) is not None), None)
+        values = shown_values(data, shown)
         if data is None or values is None:
             # It keeps its colour where a run lacks it.
             return [("", {})]
@@ -257,7 +217,7 @@ class Drawing:
             if dim in values.dims:
                 same = values.sizes[dim] == size
                 values = values.isel({dim: index if same else int(np.flatnonzero(values[dim].values == value)[0])})
-        values, taken = _chosen(values, self._kept(values, curve.layer), curve.layer.at)
+        values, taken = chosen(values, self._kept(values, curve.layer), curve.layer.at)
         self._taken |= taken
         return values
 
@@ -291,7 +251,7 @@ class Drawing:
 
     def _simulation(self, curve: _Curve) -> None:
         layer, part = curve.layer, self.parts[curve.layer.part]
-        values = _values(part.simulated, curve.shown)
+        values = shown_values(part.simulated, curve.shown)
         if values is None or not (layer.points or layer.line or layer.runs):
             return
         values = self._at(values, curve)
@@ -338,7 +298,7 @@ class Drawing:
     def _theory(self, curve: _Curve) -> None:
         """The theory of one curve; where it is the same for all of a family it is drawn once, in black."""
         part, layer = self.parts[curve.layer.part], curve.layer
-        theory = _values(part.lines, curve.shown) if layer.theory else None
+        theory = shown_values(part.lines, curve.shown) if layer.theory else None
         if theory is None:
             return
         colour, label = curve.colour, curve.label
@@ -347,7 +307,7 @@ class Drawing:
             if curve.number:
                 return
             colour, label = "black", None
-        elif layer.points and _values(part.simulated, curve.shown) is not None:
+        elif layer.points and shown_values(part.simulated, curve.shown) is not None:
             label = None
         theory = self._at(theory, curve)
         x = self._positions(part.lines, theory, curve)
@@ -364,7 +324,7 @@ class Drawing:
 
     def _semi_empirical(self, curve: _Curve) -> None:
         part = self.parts[curve.layer.part]
-        derived = _values(part.derived, curve.shown) if curve.layer.theory else None
+        derived = shown_values(part.derived, curve.shown) if curve.layer.theory else None
         if derived is not None:
             derived = self._at(derived, curve)
             x = self._positions(part.derived, derived, curve)
@@ -416,10 +376,10 @@ class Drawing:
             style.log_scale(axes, scales)
         show = _several(panel.show)
         first = show[0] if show and isinstance(show[0], str) else ""
-        axes.set_xlabel(panel.xlabel or (_name(study, panel.x) if isinstance(panel.x, str) and panel.x else ""))
-        axes.set_ylabel(panel.ylabel or (_name(study, first) if first else ""))
+        axes.set_xlabel(panel.xlabel or (worded(study, panel.x) if isinstance(panel.x, str) and panel.x else ""))
+        axes.set_ylabel(panel.ylabel or (worded(study, first) if first else ""))
         fixed = ", ".join(said(study, dim, value) for dim, value in self._taken.items())
-        _entitle(axes, panel.title, fixed)
+        entitle(axes, panel.title, fixed)
         if panel.legend and axes.get_legend_handles_labels()[1]:
             place: dict[str, Any] = {} if panel.legend is True else {"loc": panel.legend}
             axes.legend(**({"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)} if panel.legend == "beside" else place))
@@ -446,120 +406,9 @@ class Drawing:
         draw(float(at), color=_GREY, linestyle=line, linewidth=0.9, label=mark.label or None, zorder=1)
 
 
-def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> str:
-    """Draws an output over two axes; returns its word in the caption."""
-    values = _values(part.lines if panel.theory else part.simulated, panel.show)
-    if values is None:
-        return ""
-    values, taken = _over(values, panel)
-    known = study.parameters()
-    scales = panel.log
-    if scales is None:
-        axis = (("x", panel.x), ("y", panel.y))
-        scales = "".join(letter for letter, name in axis if name in known and known[name].scale == "log")
-    edges = [_edges(values[dim].values, letter in scales) for letter, dim in (("x", panel.x), ("y", panel.y))]
-    low, high = panel.limits
-    mesh = axes.pcolormesh(*edges, values.values, vmin=low, vmax=high)
-    name = panel.show if isinstance(panel.show, str) else ""
-    axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
-    drawn = "theory map" if panel.theory else "map"
-    level, theory = panel.contour, _values(part.lines, panel.show)
-    if level is not None and theory is not None and not panel.theory:
-        for line, of in (("solid", _over(theory, panel)[0]), ("dashed", values)):
-            if min(of.shape) > 1 and of.min() < level < of.max():
-                axes.contour(of[panel.x], of[panel.y], of, levels=[level], colors="white", linestyles=line)
-        drawn = "contoured map"
-    if scales:
-        style.log_scale(axes, scales)
-    axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))
-    _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
-    return drawn
-
-
-def _over(values: xr.DataArray, panel: Map) -> tuple[xr.DataArray, dict[str, Any]]:
-    """The means that a map shows, and the values of the axes that it has not."""
-    values, taken = _chosen(values, (panel.x, panel.y), panel.at)
-    return (values.mean("seed") if "seed" in values.dims else values).transpose(panel.y, panel.x), taken
-
-
-def _draw_tiles(axes: Any, study: type[Described], panel: Tiles, part: Picture) -> str:
-    """Draws pictures in rows of about as many as there are rows; returns their word in the caption."""
-    values = _values(part.simulated, panel.show)
-    if values is None:
-        return ""
-    values, taken = _chosen(values.isel(seed=0), (panel.tile, panel.y, panel.x), panel.at)
-    pictures = values.transpose(panel.tile, panel.y, panel.x).values
-    pictures = pictures / np.maximum(np.abs(pictures).max(axis=(1, 2), keepdims=True), np.finfo(float).tiny)
-    across = int(np.ceil(np.sqrt(len(pictures))))
-    framed = np.pad(pictures, ((0, -len(pictures) % across), (0, 1), (0, 1)), constant_values=np.nan)
-    down, height, width = len(framed) // across, *framed.shape[1:]
-    picture = framed.reshape(down, across, height, width).swapaxes(1, 2).reshape(down * height, across * width)
-    axes.imshow(picture, cmap="gray", vmin=-1, vmax=1)
-    axes.set_axis_off()
-    _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
-    return "tiles"
-
-
-def _edges(values: np.ndarray, log: bool) -> np.ndarray:
-    """The ends of cells around values, in the middle between neighbours on their axis."""
-    place = np.log(values) if log else values.astype(float)
-    steps = np.diff(place) if len(place) > 1 else np.ones(1)
-    edges = np.concatenate([place[:1] - steps[0] / 2, place[:-1] + np.diff(place) / 2, place[-1:] + steps[-1] / 2])
-    return np.exp(edges) if log else edges
-
-
-def _entitle(axes: Any, *parts: str) -> None:
-    """A title in lines that are no longer than the panel is wide; a formula between dollars is not broken."""
-    place = axes.get_subplotspec().get_gridspec()
-    room = _LETTERS * axes.figure.get_figwidth() / place.ncols
-    lines: list[str] = []
-    for word in re.findall(r"(?:\$[^$]*\$|[^\s$])+|\$", "; ".join(filter(None, parts))):
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and len(_MARKUP.sub("", longer)) > room:
-            lines.append(word)
-        else:
-            lines[-1:] = [longer]
-    if lines:
-        axes.set_title("\n".join(lines))
-
-
 def _several(shown: Any) -> tuple[Any, ...]:
     return shown if isinstance(shown, tuple) else (shown,)
 
 
 def _is_numeric(values: Any) -> bool:
     return np.issubdtype(values.dtype, np.number)
-
-
-def _values(data: xr.Dataset | None, shown: Shown) -> xr.DataArray | None:
-    """What is shown of a dataset; None if it is not there."""
-    if data is None:
-        return None
-    if isinstance(shown, str):
-        return data.get(shown)
-    try:
-        return shown(data)
-    except (AttributeError, KeyError):
-        return None
-
-
-def _name(study: type[Described], name: str) -> str:
-    """A parameter or an output in words and with its symbol."""
-    known: Any = study.parameters().get(name) or study.outputs.get(name)
-    if known is None:
-        return name.replace("_", " ")
-    return style.label(textwrap.fill(known.short or known.label, _LABEL), known.symbol)
-
-
-def _chosen(values: Any, kept: tuple[str, ...], at: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The data at the values in `at`, else at the last value, of every dimension that is not kept; and those values."""
-    taken = {}
-    for dim in [d for d in values.dims if d not in (*kept, "seed")]:
-        index = values.sizes[dim] - 1
-        for name, wanted in at.items():
-            if name in values.coords and values[name].dims == (dim,) and wanted in values[name].values:
-                index = int(np.flatnonzero(values[name].values == wanted)[0])
-        if values.sizes[dim] > 1:
-            taken[dim] = values[dim].values[index]
-        values = values.isel({dim: index})
-    return values, taken

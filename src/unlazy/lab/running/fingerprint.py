@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, stamp
 from unlazy.doors import contents
-from unlazy.lab.study import Study, remembered, stamp
+from unlazy.lab.study import Study, remembered
 
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "checks", "reporting"}

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.checks import stamp
 from unlazy.lab.grid import MAIN, ParameterGrid
-from unlazy.lab.study import Study, stamp
+from unlazy.lab.study import Study
 
 
 class PointSeed(NamedTuple):

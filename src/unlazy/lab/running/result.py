@@ -13,7 +13,8 @@ from unlazy.lab.grid import Grids
 from unlazy.lab.judge import diverged_among
 from unlazy.lab.running import dataset
 from unlazy.lab.study import Part, Study
-from unlazy.plotting.drawing import Drawn, Picture, draw_panels, plain_panels
+from unlazy.plotting.drawing import Drawn, draw_panels, plain_panels
+from unlazy.plotting.picture import Picture
 from unlazy.plotting.style import style
 
 if TYPE_CHECKING:

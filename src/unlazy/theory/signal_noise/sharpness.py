@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import check_array, common_shape
 from unlazy.numerics.roots import scalar_root
-from unlazy.theory.signal_noise.relu_overfitting import difference_probability, memorise
+from unlazy.theory.signal_noise.relu_overfitting import ACCURATE_STEP, difference_probability, memorise
 
 _LARGEST = 1e50
 _MOST_TIME = 1e6
-_LARGEST_STEP = 0.5
 _LARGEST_SIGNAL = 1e10
 
 
@@ -128,7 +127,7 @@ def sam_threshold(
 
 def _in_cases(function: Callable[..., Any], relative_step_size: float, **given: Any) -> tuple[Any, list[Any]]:
     """The shape of the arguments, and the function in each case; of a loss it sees the margin."""
-    step = float(check_array("relative_step_size", relative_step_size, low=0, high=_LARGEST_STEP, ndim=0))
+    step = float(check_array("relative_step_size", relative_step_size, low=0, high=ACCURATE_STEP, ndim=0))
     limits: dict[str, dict[str, Any]] = {
         "n": {"low": 2, "high": _LARGEST},
         "d": {"low": 1, "high": _LARGEST},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
 
 import jax
@@ -11,10 +10,9 @@ import numpy as np
 
 from unlazy.training.message_passing import matrix_amp
 from unlazy.training.message_passing.softmax_fits import fit_softmax
+from unlazy.training.programs import compiled
 
 _DONE = 1e-15
-_COMPILED: dict[Any, Any] = {}
-_COMPILING = threading.Lock()
 
 
 class AmpFit(NamedTuple):
@@ -56,7 +54,7 @@ def pass_messages(
         moments = {name: jnp.asarray(array) for name, array in known.items()}
         given = matrix_amp.problem(jnp.asarray(rows), jnp.asarray(labels), classes, penalty, **moments)
         state, changes = jax.jit(matrix_amp.init)(given), []
-        program = _compiled(advance, given, state, chunk)
+        program = compiled(("advance", chunk), advance, given, state, 0.0)
         for _ in range(chunks[1]):
             state, change, gradient = program(given, state, 0.0)
             changes.append(np.asarray(change))
@@ -83,7 +81,7 @@ def optimum_distances(rows: np.ndarray, labels: np.ndarray, penalty: float, damp
             rows, labels, classes, penalty, second=rows.T @ rows / len(rows), spread=within.T @ within / len(rows)
         )
         start = jax.jit(matrix_amp.init)(given)
-        program = _compiled(path, given, start, (chunk, "path"))
+        program = compiled(("path", chunk), path, given, start, 0.0)
         state, early = program(given, start, damping)
         _, late = program(given, state, damping)
         _, free = program(given, start, 0.0)
@@ -91,12 +89,3 @@ def optimum_distances(rows: np.ndarray, labels: np.ndarray, penalty: float, damp
         runs = np.concatenate([early, late]), np.asarray(free)
     damped, undamped = (np.abs(basis @ run @ contrasts.T - best.weights).max(axis=(1, 2)) for run in runs)
     return AmpDistances(damped, undamped, best.iterations)
-
-
-def _compiled(function: Any, given: Any, state: Any, key: Any) -> Any:
-    """The compiled function of problem, state and damping: of the threads that run instances only one compiles it."""
-    key = (key, *(part.shape for part in given))
-    with _COMPILING:
-        if key not in _COMPILED:
-            _COMPILED[key] = jax.jit(function).lower(given, state, 0.0).compile()
-    return _COMPILED[key]

@@ -10,13 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.random import uniform
-from unlazy.training.signal_noise.token_gram.drawing import draw_signal_noise
-from unlazy.training.signal_noise.token_gram.engine import train
-from unlazy.training.signal_noise.token_gram.fresh import fresh_errors
-from unlazy.training.signal_noise.token_gram.network import Network, relu_power
-from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, signal_coefficients
-from unlazy.training.signal_noise.token_gram.problem import Patch, PatchProblem
-from unlazy.training.signal_noise.token_gram.rules import gradient_flow
+from unlazy.training.signal_noise import token_gram as engine
 
 
 def groups(n: int, neighbours: ArrayLike) -> Array:
@@ -46,11 +40,11 @@ def random_neighbours(key: Array, n: int, neighbours: ArrayLike, homophily: Arra
     return _averages(chosen[(index[:, None] + index) % 2, (index[:, None] // 2 - index // 2) % half])
 
 
-def averaged(problem: PatchProblem, averages: Array) -> PatchProblem:
+def averaged(problem: engine.PatchProblem, averages: Array) -> engine.PatchProblem:
     """The two-patch problem whose samples are these averages (n, n) of the samples; the loss weighs all alike."""
     tokens = jnp.eye(len(averages) + 1).at[1:, 1:].set(averages)
     signal = averages @ problem.design.classes
-    patches = (Patch(shared=signal[:, None]), problem.design.patches[1])
+    patches = (engine.Patch(shared=signal[:, None]), problem.design.patches[1])
     return problem._replace(
         design=problem.design._replace(patches=patches),
         gram=tokens @ problem.gram @ tokens.T,
@@ -79,18 +73,18 @@ def graph_run(
     The graph has `groups` (0) or `random_neighbours` (1). Tested on means over as many fresh nodes.
     """
     draw_key, graph_key, train_key, test_key = jax.random.split(key, 4)
-    network, root = Network(relu_power(power)), jnp.sqrt(jnp.asarray(d, float))
+    network, root = engine.Network(engine.relu_power(power)), jnp.sqrt(jnp.asarray(d, float))
     norms: dict[str, Any] = {
         "signal_norm": root * (signal_strength / n) ** (1 / power),
         "initial_deviation": initial_scale / root,
     }
     averages = jnp.where(graph == 1, random_neighbours(graph_key, n, neighbours, homophily), groups(n, neighbours))
-    problem = averaged(draw_signal_noise(draw_key, n=n, d=d, width=width, **norms), averages)
-    state = train(train_key, problem, network, gradient_flow(), steps, stop_loss=stop_loss).state
+    problem = averaged(engine.draw_signal_noise(draw_key, n=n, d=d, width=width, **norms), averages)
+    state = engine.train(train_key, problem, network, engine.gradient_flow(), steps, stop_loss=stop_loss).state
     # All nodes of a class have patches of the same law: the first of either stand for them.
     signal = (averages[:2] @ problem.design.classes)[:, None]
     noise = jnp.sqrt(jnp.sum(averages[:2] ** 2, axis=1))
-    tested = fresh_errors(
+    tested = engine.fresh_errors(
         test_key,
         problem,
         state.weights,
@@ -104,8 +98,8 @@ def graph_run(
         "test_error": tested.error.mean(),
         "test_loss": tested.loss.mean(),
         "training_loss": state.loss,
-        "signal_coefficient": jnp.max(signal_coefficients(problem, state.weights)),
-        "noise_coefficient": jnp.max(noise_coefficients(problem, state.weights)),
+        "signal_coefficient": jnp.max(engine.signal_coefficients(problem, state.weights)),
+        "noise_coefficient": jnp.max(engine.noise_coefficients(problem, state.weights)),
         "diverged_at": state.diverged_at,
     }
 

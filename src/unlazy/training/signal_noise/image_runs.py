@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,12 +18,10 @@ from unlazy.models.image_networks import ImageMLP, SmallVGG
 from unlazy.observables.filter_spectrum import fine_share
 from unlazy.optim import ascent, label_noise
 from unlazy.training.loop import train
+from unlazy.training.programs import compiled
 
 MOMENTUM = 0.9
 SHOWN_FILTERS = 16
-_COMPILING = threading.Lock()
-"""Instances run in several threads, of which one compiles."""
-_PROGRAMS: dict[Any, Callable[..., Any]] = {}
 
 
 def wrong_label_run(
@@ -186,12 +183,8 @@ def _either(adaptive: Array, step_size: Array) -> optax.GradientTransformation:
 
 
 def _run(make: Callable[..., Callable[..., Any]], statics: tuple, arrays: tuple) -> dict[str, Any]:
-    """What the program for these statics gives of the arrays; it is compiled once for their shapes."""
-    known = make.__name__, statics, tuple(np.shape(array) for array in arrays)
-    with _COMPILING:
-        if known not in _PROGRAMS:
-            _PROGRAMS[known] = jax.jit(make(*statics)).lower(*arrays).compile()
-    return dict(_PROGRAMS[known](*arrays))
+    """What the program for these statics gives of the arrays."""
+    return dict(compiled((make.__name__, statics), make(*statics), *arrays)(*arrays))
 
 
 def _words(rng: np.random.Generator) -> np.ndarray:
