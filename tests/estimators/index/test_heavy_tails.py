@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from unlazy.estimators import AdditiveIndexRegressor, MultiIndexRegressor, SingleIndexRegressor
 from unlazy.estimators.index.choice import Folds, HeldOut, beats_ridge, choose, linear_model
+from unlazy.estimators.index.near import Near
 from unlazy.estimators.index.search import QUICK, find
 
 TEST_ROWS = 4000
@@ -178,3 +179,20 @@ def test_linear_stage_goes_on_as_ridge_regression_does():
     far = 1e6 * np.eye(3)
     expected = found.linear.intercept + far @ found.linear.coefficients
     np.testing.assert_allclose(linear_model(found.linear)(far), expected, rtol=1e-9)
+
+
+def test_values_stay_near_those_of_the_rows_around():
+    rng = np.random.default_rng(6)
+    t = rng.standard_normal((300, 2))
+    labels = t[:, 0] ** 2
+    near = Near(t, labels)
+    places = rng.standard_normal((50, 2))
+    nearest = np.argsort(np.linalg.norm((places[:, None] - t) / t.std(axis=0), axis=2), axis=1)[:, :10]
+    least, most = labels[nearest].min(axis=1), labels[nearest].max(axis=1)
+    np.testing.assert_array_equal(near.kept(places[:, 0] ** 2, places), places[:, 0] ** 2)
+    low, high = near.kept(np.full(50, -1e9), places), near.kept(np.full(50, 1e9), places)
+    quarter = np.ptp(labels) / 4
+    np.testing.assert_allclose(high, np.minimum(2 * most - least, labels.max() + quarter))
+    np.testing.assert_allclose(low, np.maximum(2 * least - most, labels.min() - quarter))
+    # an extreme row changes no distance into one that is not a number
+    assert np.isfinite(near.kept(np.full(1, 1e9), [[1e300, -1e300]])).all()

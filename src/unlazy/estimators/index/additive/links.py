@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -130,26 +130,11 @@ def choose_kinds(
     return found
 
 
-class LimitedSum(NamedTuple):
-    function: SumOfLinks
-    bounds: tuple[float, float]
-    """Of the sum."""
-
-
-def limited_terms(indices: np.ndarray, labels: np.ndarray, fit: IndexFit, wanted: tuple[str, ...]) -> LimitedSum:
-    """The fitted sum, whose links are constant where they are no longer known.
-
-    Terms that are large and cancel at the rows need not do so elsewhere: the sum has no values but those of the
-    labels, and what the links add at their ends to what they are at the rows.
-    """
+def limited_terms(indices: np.ndarray, labels: np.ndarray, fit: IndexFit, wanted: tuple[str, ...]) -> SumOfLinks:
+    """The fitted sum, whose links are constant where they are no longer known."""
     terms = fit.function.terms(indices)
     links = []
-    lower, upper = float(labels.min() - labels.mean()), float(labels.max() - labels.mean())
     for m, (t, kind, link) in enumerate(zip(indices.T, wanted, fit.function.links, strict=True)):
         partial = labels - terms.sum(axis=1) + terms[:, m]
-        low, high = reach(fit_kind(t, partial, kind), kind, t, partial, fit.freedom)
-        ends = link(np.array([low, high]))
-        lower += min(float(ends.min() - terms[:, m].min()), 0.0)
-        upper += max(float(ends.max() - terms[:, m].max()), 0.0)
-        links.append(BoundedLink(link, low, high))
-    return LimitedSum(SumOfLinks(tuple(links)), (lower, upper))
+        links.append(BoundedLink(link, *reach(fit_kind(t, partial, kind), kind, t, partial, fit.freedom)))
+    return SumOfLinks(tuple(links))

@@ -12,6 +12,7 @@ from unlazy.estimators.index.additive.links import SumOfLinks
 from unlazy.estimators.index.additive.search import QUICK, AdditiveModel, greedy, model_along, polish, search
 from unlazy.estimators.index.choice import STRAIGHT, Model
 from unlazy.estimators.index.links import Affine
+from unlazy.estimators.index.near import Near
 from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
 from unlazy.estimators.index.single import InputLink
 
@@ -52,8 +53,8 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
     ----------
     directions_ : (n_terms_, d), unit vectors in the space of X, the term of largest variance first
     links_ : tuple of callables of mean 0 over the training rows, each with its derivative `slope`;
-        `predict(X)` is `intercept_ + sum_m links_[m](X @ directions_[m])` up to rounding, kept within `bounds_`
-    bounds_ : (2,), the least and the largest prediction that the training rows support
+        `predict(X)` is `intercept_ + sum_m links_[m](X @ directions_[m])` up to rounding, but no farther from the
+        range of y at the nearest training rows than that is wide
     intercept_ : float
     term_variances_ : (n_terms_,), variance of each term over the training rows
     link_kinds_ : tuple of "p3" (polynomial of degree 3), "s8" (spline of 8 intervals), ...
@@ -86,7 +87,8 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
             for m, direction, factor in zip(order, self.directions_, factors, strict=True)
         )
         self.intercept_ = data.center + data.unit * model.intercept
-        self.bounds_ = self.intercept_ + data.unit * np.array(model.bounds)
+        shrunk = self.intercept_ + choice.weight * (data.y - self.intercept_)
+        self._near = Near(data.rows @ model.directions[:, order], shrunk)
         self.term_variances_ = data.unit**2 * variances[order]
         self.link_kinds_ = tuple(model.kinds[m] if choice.stage != MEAN else "p0" for m in order)
         self.n_terms_ = len(self.links_)
@@ -101,7 +103,7 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
 
     def _values(self, indices: np.ndarray) -> np.ndarray:
         terms = [link.link(t) for link, t in zip(self.links_, indices.T, strict=True)]
-        return np.clip(self.intercept_ + np.sum(terms, axis=0), *self.bounds_)
+        return self._near.kept(self.intercept_ + np.sum(terms, axis=0), indices)
 
 
 def _name(count: int) -> str:
@@ -110,8 +112,7 @@ def _name(count: int) -> str:
 
 def _shrunk(model: AdditiveModel, weight: float) -> AdditiveModel:
     links = tuple(Affine(link, 0.0, weight) for link in model.function.links)
-    low, high = ((weight * bound if weight else 0.0) for bound in model.bounds)
-    return model._replace(function=SumOfLinks(links), bounds=(low, high))
+    return model._replace(function=SumOfLinks(links))
 
 
 def _path(
@@ -126,8 +127,8 @@ def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> AdditiveModel:
     """A single index as one term."""
     mean = float(one.link(rows @ one.direction).mean())
     function = SumOfLinks((Affine(one.link, -mean, 1.0),))
-    # the link has its own bounds
-    return AdditiveModel(one.direction[:, None], function, float(labels.mean()), (one.kind,), (-np.inf, np.inf))
+    directions = one.direction[:, None]
+    return AdditiveModel(directions, function, float(labels.mean()), (one.kind,), Near(rows @ directions, labels))
 
 
 def _is_straight(model: AdditiveModel) -> bool:

@@ -19,6 +19,7 @@ from unlazy.estimators.index.additive.links import (
 from unlazy.estimators.index.candidates import candidates, compressed, ridge_fit
 from unlazy.estimators.index.certainty import effective_rows, is_certain_compressed
 from unlazy.estimators.index.links import spline_fit
+from unlazy.estimators.index.near import Near
 from unlazy.estimators.index.newton import Refined, most_rows, refine
 from unlazy.estimators.index.search import FEW_COLUMNS, MOST_COORDINATES, Effort, searched_rows, span_search
 
@@ -53,11 +54,12 @@ class AdditiveModel(NamedTuple):
     function: SumOfLinks
     intercept: float
     kinds: tuple[str, ...]
-    bounds: tuple[float, float]
-    """Between which the sum is kept."""
+    near: Near
+    """What the whole is kept to."""
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return self.intercept + np.clip(self.function(rows @ self.directions), *self.bounds)
+        indices = rows @ self.directions
+        return self.near.kept(self.intercept + self.function(indices), indices)
 
 
 def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState) -> tuple[Refined, bool]:
@@ -180,5 +182,5 @@ def model_along(
             indices, labels, TermSmoother((SMOOTH,) * directions.shape[1])(indices, labels), len(directions)
         )
     fit = TermSmoother(wanted)(indices, labels)
-    function, bounds = limited_terms(indices, labels, fit, wanted)
-    return AdditiveModel(directions, function, float(labels.mean()), wanted, bounds)
+    function = limited_terms(indices, labels, fit, wanted)
+    return AdditiveModel(directions, function, float(labels.mean()), wanted, Near(indices, labels))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.estimators.index.links import IndexLink
+from unlazy.estimators.index.near import Near
 from unlazy.estimators.index.newton import FREEDOM_COST, IndexFit, least_squares, mean_square
 from unlazy.functions.orthogonal import Hermite
 
@@ -72,7 +73,7 @@ class PolynomialSurface:
 
 @dataclass(frozen=True)
 class BoundedSurface:
-    """f within a radius, constant along the rays from the center beyond, with values from `least` to `most`.
+    """f within a radius, constant along the rays from the center beyond, with values near those of the rows around.
 
     The radius is of u = (t - center) / deviation.
     """
@@ -81,20 +82,21 @@ class BoundedSurface:
     center: np.ndarray
     deviation: np.ndarray
     radius: float
-    least: float
-    most: float
+    near: Near
 
     def __call__(self, indices: Any) -> np.ndarray:
-        return np.clip(self.function(self._inside(indices)[0]), self.least, self.most)
+        inside, _, _ = self._inside(indices)
+        return self.near.kept(self.function(inside), inside)
 
     def slopes(self, indices: Any) -> np.ndarray:
         inside, u, pull = self._inside(indices)
         values = self.function(inside)
+        least, most = self.near.range(inside)
         # beyond the radius nothing changes along the ray, and across it by the share `pull`
         slopes = pull * self.function.slopes(inside) * self.deviation
         ray = u / np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1e-300)
         slopes -= np.where(pull < 1, np.sum(slopes * ray, axis=1, keepdims=True) * ray, 0.0)
-        return np.where(((values >= self.least) & (values <= self.most))[:, None], slopes / self.deviation, 0.0)
+        return np.where(((values >= least) & (values <= most))[:, None], slopes / self.deviation, 0.0)
 
     def _inside(self, indices: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
@@ -152,9 +154,8 @@ class SurfaceSmoother:
 def bounded(kind: str, knots: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> BoundedSurface:
     """The fitted function as far as the rows support it; `knots` are the rows at which a spline has them.
 
-    It is constant beyond their largest radius, with no values but those of the labels. If, fitted without the outer 2%
-    of the rows, it predicts them better than so, it goes on for a tenth of the radius, and may have the values that it
-    has at the rows moved out by a tenth.
+    It is constant beyond their largest radius, with values near those of the labels around. If, fitted without the
+    outer 2% of the rows, it predicts them better than so, it goes on for a tenth of the radius.
     """
     u = (indices - indices.mean(axis=0)) / _deviation(indices)
     order = np.argsort(np.linalg.norm(u, axis=1), kind="stable")
@@ -175,8 +176,7 @@ def bounded(kind: str, knots: np.ndarray, indices: np.ndarray, labels: np.ndarra
 def _bounded(function: Any, indices: np.ndarray, labels: np.ndarray, farthest: float) -> BoundedSurface:
     center, deviation = indices.mean(axis=0), _deviation(indices)
     radius = farthest * float(np.linalg.norm((indices - center) / deviation, axis=1).max())
-    values = labels if farthest == 1 else np.r_[labels, function(center + farthest * (indices - center))]
-    return BoundedSurface(function, center, deviation, radius, float(values.min()), float(values.max()))
+    return BoundedSurface(function, center, deviation, radius, Near(indices, labels))
 
 
 def surface_kinds(n: int, count: int) -> tuple[str, ...]:
