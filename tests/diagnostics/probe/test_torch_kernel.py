@@ -112,9 +112,14 @@ MODELS = {
     "transformer": lambda: (Flat(nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), nn.Linear(6, 1)),
                             images(4, 6)),
     "folded": lambda: (Folded(), images(4, 6)),
-    **{f"convolution, {name}": (lambda make: lambda: (Flat(make(), nn.Tanh(), nn.Conv2d(6, 4, 2)), images(2, 6, 5)))(
-        make) for name, make in CONV.items()},
 }  # fmt: skip
+
+
+def convolved(make):
+    return lambda: (Flat(make(), nn.Tanh(), nn.Conv2d(6, 4, 2)), images(2, 6, 5))
+
+
+MODELS |= {f"convolution, {name}": convolved(make) for name, make in CONV.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +145,9 @@ def brute_force(model, x):
     for one in x:
         for value in model(one[None])[0]:
             grads = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
-            rows.append(torch.cat([(p * 0 if g is None else g).flatten() for p, g in zip(parameters, grads)]))
+            rows.append(
+                torch.cat([(p * 0 if g is None else g).flatten() for p, g in zip(parameters, grads, strict=True)])
+            )
     flat = torch.stack(rows).detach().numpy()
     k = len(flat) // len(x)
     return (flat @ flat.T).reshape(len(x), k, len(x), k)

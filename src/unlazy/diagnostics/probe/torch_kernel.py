@@ -47,11 +47,12 @@ def tangent_kernel(
 ) -> TangentKernel:
     """The tangent kernel of the first `left` rows (all by default) with all rows, exact up to rounding.
 
-    The parameters are those that are trained (`requires_grad`). Known are dense and convolutional layers (1 and 2 axes), normalisations, embeddings and multi-head attention,
-    however often a model uses them and whatever it does between them. What they give is compared with automatic
-    differentiation on two rows; parameters for which it differs, or that other layers use, are left to per-sample
-    gradients (`torch.func`) in blocks. `budget` is the memory in bytes for what is kept of the rows, beside the kernel
-    itself. The model must treat rows independently: evaluation mode.
+    The parameters are those that are trained (`requires_grad`). Known are dense and convolutional layers (1 and 2
+    axes), normalisations, embeddings and multi-head attention, however often a model uses them and whatever it does
+    between them. What they give is compared with automatic differentiation on two rows; parameters for which it
+    differs, or that other layers use, are left to per-sample gradients (`torch.func`) in blocks. `budget` is the memory
+    in bytes for what is kept of the rows, beside the kernel itself. The model must treat rows independently, as in
+    evaluation mode.
     """
     n = len(rows)
     left = n if left is None else left
@@ -153,7 +154,10 @@ def _checked(rows: Tensor, work: _Work) -> tuple[list[list[_Slice]], list[str]]:
     work.folds = [fold_of(two, three) for two, three in zip(*calls, strict=True)]
     # a use whose input is not one of rows adds what no other use of the parameter knows of
     unclear = {
-        name for call, fold in zip(calls[0], work.folds, strict=True) if fold is None for name in (call.weight, call.bias)
+        name
+        for call, fold in zip(calls[0], work.folds, strict=True)
+        if fold is None
+        for name in (call.weight, call.bias)
     }
     found = work.collected(sample, lambda name: name not in unclear)
     mixtures = _mixtures(sample, work.outputs)
