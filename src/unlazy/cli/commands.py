@@ -359,7 +359,7 @@ def probe_(
     if out is not None:
         check_choice("the ending of --out", out.suffix, (".html", ".nc"))
         check_writable(out)
-    from unlazy.diagnostics.probe import probe_files
+    from unlazy.diagnostics.probing import probe_files
     from unlazy.reporting.terminal.show import open_console
 
     with open_console(stderr=True).status("reading the checkpoints") as status:

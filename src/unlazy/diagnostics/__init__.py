@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from unlazy.diagnostics.leave_one_out import LooPath, LooScores, loo_path, loo_scores
     from unlazy.diagnostics.overfitting import OverfitForecast, forecast_overfit
     from unlazy.diagnostics.pretraining import PretrainingPlan, plan_pretraining
-    from unlazy.diagnostics.probe import NetworkReport, ProbeCallback, TangentKernel, probe, probe_files, tangent_kernel
+    from unlazy.diagnostics.probing import (
+        NetworkReport,
+        ProbeCallback,
+        TangentKernel,
+        probe,
+        probe_files,
+        tangent_kernel,
+    )
     from unlazy.diagnostics.ridge import RidgeForecast, RidgeReport, ridge_report
 
 lazily(__name__)

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the extra torch")
 
 from torch import nn  # noqa: E402
 
-from unlazy.diagnostics.probe.torch_kernel import tangent_kernel  # noqa: E402
+from unlazy.diagnostics.probing.torch_kernel import tangent_kernel  # noqa: E402
 
 
 class Flat(nn.Module):

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
-from unlazy.diagnostics.probe.alternatives import held_out_misses, linear_kernel, rbf_kernel
-from unlazy.diagnostics.probe.inputs import ProbeData, chosen_rows, read_checkpoints, read_data, read_steps
-from unlazy.diagnostics.probe.networks import Network, SavedActivations, Seen
-from unlazy.diagnostics.probe.report import NetworkReport
+from unlazy.diagnostics.probing.alternatives import held_out_misses, linear_kernel, rbf_kernel
+from unlazy.diagnostics.probing.inputs import ProbeData, chosen_rows, read_checkpoints, read_data, read_steps
+from unlazy.diagnostics.probing.networks import Network, SavedActivations, Seen
+from unlazy.diagnostics.probing.report import NetworkReport
 from unlazy.observables.class_means import ClassMeans, class_means
 from unlazy.observables.feature_kernels import centred_kernel_alignment, feature_kernel
 from unlazy.observables.left_out_labels import fresh_readout_gain, left_out_labels
@@ -127,14 +127,14 @@ def _network(model: Any, states: list[Any], data: ProbeData) -> Network:
         raise InputError("X and X_val must be given for a model; without them give saved activations and model=None")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
-        from unlazy.diagnostics.probe.torch_network import TorchNetwork
+        from unlazy.diagnostics.probing.torch_network import TorchNetwork
 
         return TorchNetwork(model)
     if not callable(model):
         raise InputError(
             f"model must be a PyTorch module, a JAX function of (params, X) or None, got a {type(model).__name__}"
         )
-    from unlazy.diagnostics.probe.jax_network import JaxNetwork
+    from unlazy.diagnostics.probing.jax_network import JaxNetwork
 
     return JaxNetwork(model, states[0])
 

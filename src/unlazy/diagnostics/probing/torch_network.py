@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.probe.networks import Seen, blocks
-from unlazy.diagnostics.probe.torch_calls import Recorder
-from unlazy.diagnostics.probe.torch_kernel import tangent_kernel
+from unlazy.diagnostics.probing.networks import Seen, blocks
+from unlazy.diagnostics.probing.torch_calls import Recorder
+from unlazy.diagnostics.probing.torch_kernel import tangent_kernel
 
 _NESTED = ("state_dict", "model_state_dict", "model")
 """Where checkpoints that hold more than parameters keep them."""
@@ -68,7 +68,8 @@ class TorchNetwork:
         self.load(state)
         assert rows is not None
         outputs, features = [], []
-        names = {id(p): name for name, p in self.model.named_parameters()}
+        # a frozen copy, as of the start, may have the last word
+        names = {id(p): name for name, p in self.model.named_parameters() if p.requires_grad}
         for block in blocks(rows):
             with torch.no_grad(), Recorder(names) as mode:
                 found = self._called(self.tensor(block))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.probe.inputs import as_numpy
+from unlazy.diagnostics.probing.inputs import as_numpy
 
 BLOCK = 256
 """Rows that go through a network together."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.probe.torch_calls import Call, Fold, Part, Recorder, fold_of, parts
+from unlazy.diagnostics.probing.torch_calls import Call, Fold, Part, Recorder, fold_of, parts
 
 _MOST_ROWS_TOGETHER = 128
 _SYMMETRIC_BLOCKS = 8

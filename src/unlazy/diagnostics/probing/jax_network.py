@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.probe.inputs import as_numpy
-from unlazy.diagnostics.probe.networks import Seen, blocks
+from unlazy.diagnostics.probing.inputs import as_numpy
+from unlazy.diagnostics.probing.networks import Seen, blocks
 
 _LARGEST_FILTER = 11
 """Sides of a convolution's filter, by which Flax's order (rows, columns, inputs, outputs) is known."""

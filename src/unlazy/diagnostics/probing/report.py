@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.diagnostics.probe import pages
+from unlazy.diagnostics.probing import pages
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -18,7 +18,7 @@ LAZY, RICH = 0.1, 0.3
 """Outlier shares below and above which a network is called lazy and rich."""
 FITS = 0.9
 """The share of the training labels that a network must fit for its margin gap to speak of memory."""
-MEMORY = 0.5
+MEMORY = 0.35
 """The margin gap above which a network that fits is said to have memorised."""
 SUSPECT = 2.0
 """Standard errors above which a share of wrong labels is said to be there."""

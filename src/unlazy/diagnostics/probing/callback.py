@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.probe.answer import probe
-from unlazy.diagnostics.probe.report import NetworkReport
+from unlazy.diagnostics.probing.answer import probe
+from unlazy.diagnostics.probing.report import NetworkReport
 
 _LIGHTNING = ("setup", "teardown", "state_dict", "load_state_dict")
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, suggest
-from unlazy.diagnostics.probe.answer import probe
-from unlazy.diagnostics.probe.report import NetworkReport
+from unlazy.diagnostics.probing.answer import probe
+from unlazy.diagnostics.probing.report import NetworkReport
 from unlazy.words import brief
 
 _INITIAL = ("init", "start", "before")

@@ -157,10 +157,10 @@ def _attention(mode: Recorder, query: Tensor, key: Tensor, value: Tensor, *args:
         **kwargs,
     }
     unusual = ("bias_k", "bias_v", "static_k", "static_v", "q_proj_weight", "k_proj_weight", "v_proj_weight")
-    no_batch = query.ndim != 3 or asked["add_zero_attn"]
+    other_form = query.ndim != 3 or asked["add_zero_attn"]
     random = asked["training"] and asked["dropout_p"]
     causal_alone = asked["is_causal"] and asked["attn_mask"] is None
-    if no_batch or random or causal_alone or any(asked[name] is not None for name in unusual):
+    if other_form or random or causal_alone or any(asked[name] is not None for name in unusual):
         return F.multi_head_attention_forward(query, key, value, *args, **kwargs)
     width, heads = query.shape[-1], asked["num_heads"]
     weight, bias = asked["in_proj_weight"], asked["in_proj_bias"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from unlazy.diagnostics.probe.report import NetworkReport
+    from unlazy.diagnostics.probing.report import NetworkReport
 
 _SHOWN_SUSPECTS = 10
 _STYLE = """
@@ -38,7 +38,7 @@ def _percent(value: float, decimals: int = 0) -> str:
 
 
 def _regime(report: NetworkReport) -> str:
-    from unlazy.diagnostics.probe.report import LAZY, RICH
+    from unlazy.diagnostics.probing.report import LAZY, RICH
 
     data = report.dataset
     shares = data.outlier_share.to_numpy() if "outlier_share" in data else np.array([np.nan])
@@ -209,7 +209,7 @@ def _draw_fits(axes: Axes, report: NetworkReport) -> None:
 
 
 def _draw_layers(axes: Axes, report: NetworkReport) -> None:
-    from unlazy.diagnostics.probe.report import LAZY, RICH
+    from unlazy.diagnostics.probing.report import LAZY, RICH
 
     data = report.dataset
     axes.set_title(f"lazy or rich: {report.regime}")
