@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_whole
 from unlazy.diagnostics.probing.alternatives import held_out_misses, linear_kernel, rbf_kernel
 from unlazy.diagnostics.probing.inputs import ProbeData, chosen_rows, read_checkpoints, read_data, read_steps
-from unlazy.diagnostics.probing.networks import Network, SavedActivations, Seen
+from unlazy.diagnostics.probing.networks import ProbedNetwork, SavedActivations, Seen
 from unlazy.diagnostics.probing.report import NetworkReport
 from unlazy.observables.class_means import ClassMeans, class_means
 from unlazy.observables.feature_kernels import centred_kernel_alignment, feature_kernel
@@ -118,7 +118,7 @@ def probe(
     return _report(found, at, data, chosen, notes)
 
 
-def _network(model: Any, states: list[Any], data: ProbeData) -> Network:
+def _network(model: Any, states: list[Any], data: ProbeData) -> ProbedNetwork:
     import sys
 
     if model is None:
@@ -193,7 +193,7 @@ def _features(seen: list[Seen], codes: np.ndarray, chosen: np.ndarray, notes: li
     }
 
 
-def _layers(network: Network, states: list[Any], notes: list[str]) -> dict[str, tuple]:
+def _layers(network: ProbedNetwork, states: list[Any], notes: list[str]) -> dict[str, tuple]:
     weights = [network.weights(state) for state in states]
     names = list(weights[0])
     if not names:
@@ -217,7 +217,7 @@ def _layers(network: Network, states: list[Any], notes: list[str]) -> dict[str, 
 
 
 def _signal(
-    network: Network, states: list[Any], data: ProbeData, chosen: np.ndarray, notes: list[str]
+    network: ProbedNetwork, states: list[Any], data: ProbeData, chosen: np.ndarray, notes: list[str]
 ) -> dict[str, tuple]:
     if data.X_val is None:
         return {}

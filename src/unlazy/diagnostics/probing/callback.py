@@ -19,10 +19,10 @@ _LIGHTNING = ("setup", "teardown", "state_dict", "load_state_dict")
 
 
 class ProbeCallback:
-    """Keeps the parameters at steps 0, 1, 2, 4, 8, ... of a training loop, and at its end.
+    """Keeps the parameters after 0, 1, 2, 4, 8, ... steps of a training loop, and at its end.
 
-    In a loop of one's own, `keep(model, step)` before the first step and after each; of PyTorch's modules it copies the
-    state, of JAX's parameters the arrays. `end(model, step)` keeps the last ones. To Lightning it is a callback:
+    In a loop of one's own, `keep(model, steps)` before the first step and after each; of PyTorch's modules it copies
+    the state, of JAX's parameters the arrays. `end(model, steps)` keeps the last ones. To Lightning it is a callback:
     `Trainer(callbacks=[ProbeCallback()])`. With a `folder` checkpoints are also written there, as `unlazy probe` reads
     them: step_100.pt for PyTorch, step_100.npz for JAX. `steps` are other steps to keep.
     """
@@ -41,15 +41,15 @@ class ProbeCallback:
         """The kept parameters, the initial ones first."""
         return [self._kept[step] for step in self.steps]
 
-    def keep(self, model: Any, step: int) -> None:
-        """Keep the parameters if the step is one of those wanted; step 0 is the one before training."""
-        wanted = step & (step - 1) == 0 if self._wanted is None else step in self._wanted or step == 0
+    def keep(self, model: Any, steps: int) -> None:
+        """Keep the parameters if this number of steps is one of those wanted; 0 is before training."""
+        wanted = steps & (steps - 1) == 0 if self._wanted is None else steps in self._wanted or steps == 0
         if wanted:
-            self.end(model, step)
+            self.end(model, steps)
 
-    def end(self, model: Any, step: int) -> None:
+    def end(self, model: Any, steps: int) -> None:
         """Keep the parameters."""
-        step = int(step)
+        step = int(steps)
         if hasattr(model, "state_dict"):
             state: Any = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         else:
@@ -95,19 +95,22 @@ class ProbeCallback:
 
             leaves = [leaf for leaf in jax.tree.leaves(state) if isinstance(leaf, np.ndarray)]
             names = list(state) if isinstance(state, dict) and len(state) == len(leaves) else range(len(leaves))
-            arrays = {str(name): leaf for name, leaf in zip(_in_order(state, names), leaves, strict=True)}
+            arrays: dict[str, Any] = {
+                str(name): leaf for name, leaf in zip(_in_order(state, names), leaves, strict=True)
+            }
             np.savez(self.folder / f"step_{step}.npz", **arrays)
         except OSError as error:
             raise InputError(f"folder {self.folder} cannot be written: {error}") from None
 
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        self.keep(pl_module, int(trainer.global_step))
+    def on_fit_start(self, *args: Any) -> None:
+        """Lightning's hooks: args are the trainer, the module, and what the hook has besides."""
+        self.keep(args[1], int(args[0].global_step))
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *rest: Any) -> None:
-        self.keep(pl_module, int(trainer.global_step))
+    def on_train_batch_end(self, *args: Any) -> None:
+        self.keep(args[1], int(args[0].global_step))
 
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        self.end(pl_module, int(trainer.global_step))
+    def on_fit_end(self, *args: Any) -> None:
+        self.end(args[1], int(args[0].global_step))
 
     def __getattr__(self, name: str) -> Any:
         # Lightning asks every callback for every hook

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ _NEEDED = ("X", "y", "X_val", "y_val")
 def probe_files(
     source: str | os.PathLike,
     checkpoints: str | None = None,
-    data: str | os.PathLike | None = None,
+    table: str | os.PathLike | None = None,
     *,
     rows: int = 500,
     budget: float = 512,
@@ -38,17 +38,17 @@ def probe_files(
     or a pair of such a function and parameters into whose structure the saved arrays are put in their order.
     `checkpoints` is a pattern such as "ckpt/*.pt" of PyTorch's files, read with `weights_only=True`, or of .npz files;
     they are sorted by the last number in their names, which is the step, after one whose name has "init" or "start".
-    `data` is a .npz file with the arrays X, y, X_val, y_val and, if known, true_labels. A folder has one .npz file for
+    `table` is a .npz file with the arrays X, y, X_val, y_val and, if known, true_labels. A folder has one .npz file for
     each checkpoint (see `probe`), and X and X_val may then be missing.
     """
-    table = _read_npz(_data_file(data))
-    missing = [name for name in _NEEDED if name not in table]
+    arrays = _read_npz(_table_file(table))
+    missing = [name for name in _NEEDED if name not in arrays]
     place = Path(source)
     folder = place.is_dir()
     if missing and not (folder and set(missing) <= {"X", "X_val"}):
-        raise InputError(f"{data} must have the arrays {', '.join(_NEEDED)}, it lacks {', '.join(missing)}")
-    rows_given = (table.get("X"), table["y"], table.get("X_val"), table["y_val"])
-    options: dict[str, Any] = {"true_labels": table.get("true_labels"), "rows": rows, "budget": budget}
+        raise InputError(f"{table} must have the arrays {', '.join(_NEEDED)}, it lacks {', '.join(missing)}")
+    rows_given = (arrays.get("X"), arrays["y"], arrays.get("X_val"), arrays["y_val"])
+    options: dict[str, Any] = {"true_labels": arrays.get("true_labels"), "rows": rows, "budget": budget}
     if folder:
         if checkpoints is not None:
             raise InputError("checkpoints must not be given with a folder of activations, whose files they are")
@@ -63,19 +63,24 @@ def probe_files(
     return probe(model, states, *rows_given, **options, steps=steps, progress=progress)
 
 
-def _data_file(data: str | os.PathLike | None) -> Path:
-    if data is None:
-        raise InputError(f"data must be a .npz file with the arrays {', '.join(_NEEDED)}")
-    return Path(data)
+def _table_file(table: str | os.PathLike | None) -> Path:
+    if table is None:
+        raise InputError(f"the rows must be a .npz file with the arrays {', '.join(_NEEDED)}")
+    return Path(table)
 
 
 def _read_npz(file: Path) -> dict[str, np.ndarray]:
     if not file.is_file():
         raise InputError(f"there is no file {file}")
     try:
-        with np.load(file, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files} if isinstance(found, Mapping) else {}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+        found = np.load(file, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise InputError(f"{file} must be a .npz file with named arrays, got a single one")
+        with found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{file} is no .npz file of plain arrays: {error}") from None
 
 

@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     """What its readout sees, (n, width)."""
 
 
-class Network(Protocol):
+class ProbedNetwork(Protocol):
     """A network with the parameters of a checkpoint put in."""
 
     def seen(self, state: Any, part: str, rows: np.ndarray | None) -> Seen: ...

@@ -43,19 +43,19 @@ def _regime(report: NetworkReport) -> str:
     data = report.dataset
     shares = data.outlier_share.to_numpy() if "outlier_share" in data else np.array([np.nan])
     wide = shares[np.isfinite(shares)]
-    if report.regime == "unknown":
+    if report.lazy_or_rich == "unknown":
         words = "Lazy or rich is not decided: no layer that changed is at least 40 wide on both sides"
     else:
         start = {
             "lazy": "The network learned lazily",
             "rich": "The network learned features",
             "between": "The network is between lazy and rich",
-        }[report.regime]
+        }[report.lazy_or_rich]
         spread = f" ({_percent(wide.min())} to {_percent(wide.max())})" if wide.size > 1 else ""
         layers = "its wide layer's change" if wide.size == 1 else f"the change of its {wide.size} wide layers"
         words = (
-            f"{start}: {_percent(report.shared)}{spread} of {layers} stands out of the noise of the weights (lazy "
-            f"below {_percent(LAZY)}, rich above {_percent(RICH)}; cuts are provisional)"
+            f"{start}: {_percent(report.outlier_share)}{spread} of {layers} stands out of the noise of the weights "
+            f"(lazy below {_percent(LAZY)}, rich above {_percent(RICH)}; cuts are provisional)"
         )
     more = []
     if "relative_change" in data:
@@ -86,7 +86,7 @@ def _memory(report: NetworkReport) -> str:
         "signal": f"What it learned is mostly signal: it fits {_percent(fit)} of the training labels, and {shared}",
         "between": f"Signal or memory is not decided: it fits {_percent(fit)} of the training labels, and {shared}",
         "unfitted": f"It fits only {_percent(fit)} of the training labels, so that its margins do not speak of memory",
-    }[report.memory]
+    }[report.signal_or_memory]
     more = []
     if "flipped_fit" in data:
         more.append(
@@ -166,8 +166,8 @@ def as_json(report: NetworkReport) -> dict[str, Any]:
     results = {name: value.to_numpy() for name, value in report.dataset.variables.items()}
     return {
         **report.dataset.attrs,
-        "regime": report.regime,
-        "memory": report.memory,
+        "lazy_or_rich": report.lazy_or_rich,
+        "signal_or_memory": report.signal_or_memory,
         "sentences": list(report.sentences),
         "suspects": report.suspects,
         "notes": list(report.notes),
@@ -212,7 +212,7 @@ def _draw_layers(axes: Axes, report: NetworkReport) -> None:
     from unlazy.diagnostics.probing.report import LAZY, RICH
 
     data = report.dataset
-    axes.set_title(f"lazy or rich: {report.regime}")
+    axes.set_title(f"lazy or rich: {report.lazy_or_rich}")
     if "outlier_share" not in data:
         _empty(axes, "no weights")
         return
@@ -239,7 +239,7 @@ def _draw_labels(axes: Axes, report: NetworkReport) -> None:
         return
     margins = data.label_margin.to_numpy()
     suspect = np.isin(data.row.to_numpy(), report.suspects)
-    bins = np.linspace(margins.min(), margins.max(), 31)
+    bins = np.linspace(margins.min(), margins.max(), 31).tolist()
     axes.hist(margins[~suspect], bins=bins, color=style.colour(0), label="in accord")
     if suspect.any():
         axes.hist(margins[suspect], bins=bins, color=style.colour(1), label="look wrong")

@@ -36,21 +36,21 @@ class NetworkReport:
     notes: tuple[str, ...] = ()
 
     @property
-    def regime(self) -> str:
+    def lazy_or_rich(self) -> str:
         """'lazy', 'rich', 'between', or 'unknown' if no layer is at least 40 wide."""
-        share = self.shared
+        share = self.outlier_share
         if not np.isfinite(share):
             return "unknown"
         return "lazy" if share < LAZY else "rich" if share > RICH else "between"
 
     @property
-    def shared(self) -> float:
+    def outlier_share(self) -> float:
         """The median over layers of the share of their change along outlier directions; NaN without wide layers."""
         shares = self._values("outlier_share")
         return float(np.nanmedian(shares)) if np.isfinite(shares).any() else np.nan
 
     @property
-    def memory(self) -> str:
+    def signal_or_memory(self) -> str:
         """'signal', 'memory', 'between' if the margin gap is within two errors of the cut, or 'unfitted'."""
         fit, gap, error = (float(self._values(name)[-1]) for name in _GAP)
         if fit < FITS or not np.isfinite(gap):

@@ -45,12 +45,12 @@ class Recorder(TorchFunctionMode):
     def note(
         self, kind: str, out: Tensor, given: Tensor, weight: Any, bias: Any, place: slice = slice(None), **options: Any
     ) -> Tensor:
-        named = [self.names.get(id(part)) for part in (weight, bias)]
-        if named == [None, None]:
+        named, beside = (self.names.get(id(part)) for part in (weight, bias))
+        if named is None and beside is None:
             return out
         probe = torch.zeros((), dtype=out.dtype, device=out.device).expand(out.shape).detach().requires_grad_()
         # not a copy: a model that overwrites the input of a layer in place cannot be trained
-        self.calls.append(Call(kind, given.detach(), *named, probe, options, place))
+        self.calls.append(Call(kind, given.detach(), named, beside, probe, options, place))
         return out + probe
 
 
@@ -203,14 +203,14 @@ _LAYERS: dict[Any, Callable[..., Any]] = {
 }
 
 
-class Fold(NamedTuple):
+class BatchAxis(NamedTuple):
     """Where the rows of a batch stand in the input of a call: along an axis, each as so many neighbours."""
 
     axis: int
     times: int
 
 
-def fold_of(two: Call, three: Call) -> Fold | None:
+def batch_axis(two: Call, three: Call) -> BatchAxis | None:
     """From the same call for two and for three rows; None if its input is not one of rows."""
     shapes = tuple(two.given.shape), tuple(three.given.shape)
     if len(shapes[0]) != len(shapes[1]):
@@ -218,15 +218,15 @@ def fold_of(two: Call, three: Call) -> Fold | None:
     differ = [axis for axis, sizes in enumerate(zip(*shapes, strict=True)) if sizes[0] != sizes[1]]
     if len(differ) != 1 or shapes[0][differ[0]] * 3 != shapes[1][differ[0]] * 2:
         return None
-    return Fold(differ[0], shapes[0][differ[0]] // 2)
+    return BatchAxis(differ[0], shapes[0][differ[0]] // 2)
 
 
-def rows_first(tensor: Tensor, fold: Fold, count: int) -> Tensor:
+def rows_first(tensor: Tensor, fold: BatchAxis, count: int) -> Tensor:
     """The tensor with the rows of the batch along a first axis of its own."""
     return tensor.unflatten(fold.axis, (count, fold.times)).movedim(fold.axis, 0)
 
 
-class Part(NamedTuple):
+class GradientPart(NamedTuple):
     """What a use adds to the gradient of one parameter: sum_p signal_p activity_p^T, or a plain vector."""
 
     name: str
@@ -239,7 +239,7 @@ class Part(NamedTuple):
     groups: int = 1
 
 
-def parts(call: Call, fold: Fold, signals: Tensor, count: int, shapes: dict[str, Any]) -> Iterator[Part]:
+def parts(call: Call, fold: BatchAxis, signals: Tensor, count: int, shapes: dict[str, Any]) -> Iterator[GradientPart]:
     """The parts of a call whose probe has the gradients `signals` (K, ...)."""
     channels_second = call.kind in ("conv", "group_norm", "batch_norm")
     if channels_second:
@@ -249,26 +249,26 @@ def parts(call: Call, fold: Fold, signals: Tensor, count: int, shapes: dict[str,
     wide = len(call.options["normalized_shape"]) if call.kind == "layer_norm" else 1
     back = back.reshape(outputs, count, -1, int(torch.tensor(back.shape[-wide:]).prod()))
     if call.bias is not None:
-        yield Part(call.bias, _placed(back.sum(dim=2), call.place, shapes[call.bias][0]), None, False)
+        yield GradientPart(call.bias, _placed(back.sum(dim=2), call.place, shapes[call.bias][0]), None, False)
     if call.weight is None:
         return
     if call.kind == "linear":
         activity = rows_first(call.given, fold, count).reshape(count, -1, call.given.shape[-1])
-        yield Part(call.weight, _placed(back, call.place, shapes[call.weight][0]), activity, False)
+        yield GradientPart(call.weight, _placed(back, call.place, shapes[call.weight][0]), activity, False)
     elif call.kind == "conv":
-        yield Part(call.weight, back, _patches(call, count), False, call.options["groups"])
+        yield GradientPart(call.weight, back, _patches(call, count), False, call.options["groups"])
     elif call.kind == "embedding":
         codes = rows_first(call.given, fold, count).reshape(count, -1)
         hot = F.one_hot(codes, call.options["rows"]).to(back.dtype)
         if call.options["silent"] is not None:
             hot[..., call.options["silent"]] = 0
-        yield Part(call.weight, back, hot, True)
+        yield GradientPart(call.weight, back, hot, True)
     else:
         spread = _standardised(call)
         if channels_second:
             spread = spread.movedim(1, -1)
         spread = rows_first(spread, fold, count).reshape(count, -1, back.shape[-1])
-        yield Part(call.weight, torch.einsum("knpr,npr->knr", back, spread), None, False)
+        yield GradientPart(call.weight, torch.einsum("knpr,npr->knr", back, spread), None, False)
 
 
 def _placed(back: Tensor, place: slice, rows: int) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.probing.torch_calls import Call, Fold, Part, Recorder, fold_of, parts
+from unlazy.diagnostics.probing.torch_calls import BatchAxis, Call, GradientPart, Recorder, batch_axis, parts
 
 _MOST_ROWS_TOGETHER = 128
 _SYMMETRIC_BLOCKS = 8
@@ -100,7 +100,7 @@ class _Work:
         self.names = {id(p): name for name, p in self.trained.items()}
         self.shapes = {name: p.shape for name, p in self.trained.items()}
         self.outputs = 1
-        self.folds: list[Fold | None] = []
+        self.folds: list[BatchAxis | None] = []
         self.block = 1
 
     def empty(self, rows: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class _Work:
             outputs = _two_axes(self.model(rows))
         return outputs, mode.calls
 
-    def collected(self, rows: Tensor, wanted: Callable[[str], bool]) -> dict[str, list[Part]]:
+    def collected(self, rows: Tensor, wanted: Callable[[str], bool]) -> dict[str, list[GradientPart]]:
         """The parts of the wanted parameters for a block of rows."""
         outputs, calls = self.forward(rows)
         if len(calls) != len(self.folds):
@@ -129,7 +129,7 @@ class _Work:
         for k in range(self.outputs):
             last = k == self.outputs - 1
             found.append(torch.autograd.grad(outputs[:, k].sum(), probes, retain_graph=not last, allow_unused=True))
-        uses: dict[str, list[Part]] = {}
+        uses: dict[str, list[GradientPart]] = {}
         for i, (call, fold) in enumerate(here):
             signals = [torch.zeros_like(call.probe) if one[i] is None else one[i] for one in found]
             for part in parts(call, fold, torch.stack(signals), len(rows), self.shapes):
@@ -151,7 +151,7 @@ def _checked(rows: Tensor, work: _Work) -> tuple[list[list[_Slice]], list[str]]:
     calls = [work.forward(sample[[0, 1][:count] if count == 2 else [0, 1, 1]])[1] for count in (2, 3)]
     if len(calls[0]) != len(calls[1]):
         return [], names
-    work.folds = [fold_of(two, three) for two, three in zip(*calls, strict=True)]
+    work.folds = [batch_axis(two, three) for two, three in zip(*calls, strict=True)]
     # a use whose input is not one of rows adds what no other use of the parameter knows of
     unclear = {
         name
@@ -199,7 +199,7 @@ def _mixed_gradients(work: _Work, sample: Tensor) -> dict[str, Tensor]:
     return {name: torch.stack(grads).flatten(1) for name, grads in found.items()}
 
 
-def _formed(uses: Sequence[Part], place: slice = slice(None)) -> Tensor:
+def _formed(uses: Sequence[GradientPart], place: slice = slice(None)) -> Tensor:
     """The gradients (K, rows, p) of one parameter, summed over its uses; of a slice of its rows or columns."""
     total = None
     for use in uses:
@@ -219,12 +219,12 @@ def _formed(uses: Sequence[Part], place: slice = slice(None)) -> Tensor:
     return total
 
 
-def _is_mixed(uses: Sequence[Part]) -> bool:
+def _is_mixed(uses: Sequence[GradientPart]) -> bool:
     """Whether the uses have no common form but the gradient itself."""
     return len({use.turned for use in uses}) > 1 or any(use.groups > 1 for use in uses)
 
 
-def _floats(uses: Sequence[Part]) -> tuple[int, int, bool]:
+def _floats(uses: Sequence[GradientPart]) -> tuple[int, int, bool]:
     """Numbers kept of a row beside the signals, numbers of these, and whether gradients are formed at once."""
     first = uses[0]
     k = first.signal.shape[0]
@@ -238,7 +238,7 @@ def _floats(uses: Sequence[Part]) -> tuple[int, int, bool]:
     return positions * c, positions * k * r, False
 
 
-def _block(work: _Work, found: dict[str, list[Part]], rows: Tensor) -> int:
+def _block(work: _Work, found: dict[str, list[GradientPart]], rows: Tensor) -> int:
     """Rows in one pass forward: inputs and signals of all layers take at most a quarter of the budget."""
     each = 0
     for uses in found.values():
@@ -248,7 +248,7 @@ def _block(work: _Work, found: dict[str, list[Part]], rows: Tensor) -> int:
     return int(np.clip(work.budget / 4 / max(2 * each * size, 1), 1, _MOST_ROWS_TOGETHER))
 
 
-def _groups(work: _Work, found: dict[str, list[Part]], rows: Tensor) -> list[list[_Slice]]:
+def _groups(work: _Work, found: dict[str, list[GradientPart]], rows: Tensor) -> list[list[_Slice]]:
     """Slices of the parameters, in groups of which each needs one pass over the rows and half the budget."""
     size = 8 if rows.dtype == torch.float64 else 4
     room = work.budget / 2 / size / work.n

@@ -87,8 +87,8 @@ class TorchNetwork:
             shape = tuple(rows.shape)
             raise InputError(f"model must take rows like those of X, got for shape {shape}: {error}") from None
         if not isinstance(found, Tensor) or found.ndim not in (1, 2) or len(found) != len(rows):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(f"model must give outputs (n, classes) for {len(rows)} rows, got {shape}")
+            got = str(tuple(found.shape)) if isinstance(found, Tensor) else f"a {type(found).__name__}"
+            raise InputError(f"model must give outputs (n, classes) for {len(rows)} rows, got {got}")
         return found
 
     def input_gradients(self, state: Any, rows: np.ndarray) -> np.ndarray | None:
