@@ -155,10 +155,10 @@ def _fits(seen: list[list[Seen]], data: ProbeData) -> dict[str, tuple]:
     found: dict[str, tuple] = {
         "training_fit": ("checkpoint", hits(own).mean(axis=1)),
         "held_out_accuracy": ("checkpoint", hits(new).mean(axis=1)),
-        "training_margin": ("checkpoint", own[:, right].mean(axis=1)),
+        "training_margin": ("checkpoint", own.mean(axis=1)),
         "held_out_margin": ("checkpoint", new.mean(axis=1)),
-        "margin_gap": ("checkpoint", [margin_gap(a, b) for a, b in zip(own[:, right], new, strict=True)]),
-        "margin_gap_deviation": ("checkpoint", [_gap_error(a, b) for a, b in zip(own[:, right], new, strict=True)]),
+        "margin_gap": ("checkpoint", [margin_gap(a, b) for a, b in zip(own, new, strict=True)]),
+        "margin_gap_deviation": ("checkpoint", [_gap_error(a, b) for a, b in zip(own, new, strict=True)]),
     }
     if data.truth is not None and not right.all():
         true = np.stack([margins(pair[0].outputs, data.truth) for pair in seen])

@@ -95,9 +95,7 @@ class ProbeCallback:
 
             leaves = [leaf for leaf in jax.tree.leaves(state) if isinstance(leaf, np.ndarray)]
             names = list(state) if isinstance(state, dict) and len(state) == len(leaves) else range(len(leaves))
-            arrays: dict[str, Any] = {
-                str(name): leaf for name, leaf in zip(_in_order(state, names), leaves, strict=True)
-            }
+            arrays: dict[str, Any] = dict(zip(map(str, _in_order(state, names)), leaves, strict=True))
             np.savez(self.folder / f"step_{step}.npz", **arrays)
         except OSError as error:
             raise InputError(f"folder {self.folder} cannot be written: {error}") from None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LAZY, RICH = 0.1, 0.3
 """Outlier shares below and above which a network is called lazy and rich."""
-FITS = 0.9
+FITS = 0.95
 """The share of the training labels that a network must fit for its margin gap to speak of memory."""
 MEMORY = 0.35
 """The margin gap above which a network that fits is said to have memorised."""
