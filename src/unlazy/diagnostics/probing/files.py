@@ -105,8 +105,10 @@ def _read_state(file: Path, template: Any) -> Any:
     if file.suffix == ".npz":
         found = _read_npz(file)
         return found if template is None else _filled(template, list(found.values()), file)
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise InputError(f"{file} needs PyTorch, which is not installed: pip install 'unlazy[torch]'") from None
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:

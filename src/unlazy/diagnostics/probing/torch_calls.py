@@ -6,6 +6,7 @@ layer. It is taken there and not in the output itself, which an activation may o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -221,9 +222,9 @@ def batch_axis(two: Call, three: Call) -> BatchAxis | None:
     return BatchAxis(differ[0], shapes[0][differ[0]] // 2)
 
 
-def rows_first(tensor: Tensor, fold: BatchAxis, count: int) -> Tensor:
-    """The tensor with the rows of the batch along a first axis of its own."""
-    return tensor.unflatten(fold.axis, (count, fold.times)).movedim(fold.axis, 0)
+def rows_first(tensor: Tensor, fold: BatchAxis, count: int, axis: int = 0) -> Tensor:
+    """The tensor with the rows of the batch along an axis of their own, the first one."""
+    return tensor.unflatten(fold.axis, (count, fold.times)).movedim(fold.axis, axis)
 
 
 class GradientPart(NamedTuple):
@@ -244,10 +245,10 @@ def parts(call: Call, fold: BatchAxis, signals: Tensor, count: int, shapes: dict
     channels_second = call.kind in ("conv", "group_norm", "batch_norm")
     if channels_second:
         signals = signals.movedim(2, -1)
-    back = torch.stack([rows_first(one, fold, count) for one in signals])
+    back = rows_first(signals, BatchAxis(fold.axis + 1, fold.times), count, 1)
     outputs = back.shape[0]
     wide = len(call.options["normalized_shape"]) if call.kind == "layer_norm" else 1
-    back = back.reshape(outputs, count, -1, int(torch.tensor(back.shape[-wide:]).prod()))
+    back = back.reshape(outputs, count, -1, math.prod(back.shape[-wide:]))
     if call.bias is not None:
         yield GradientPart(call.bias, _placed(back.sum(dim=2), call.place, shapes[call.bias][0]), None, False)
     if call.weight is None:
