@@ -161,9 +161,13 @@ def _():
     of those with their usual scale some are between, as with wrong labels on noisy rows. The margin gap that decides
     between signal and memory, of networks that fit 95% of their labels, was at most .25 with right labels and at least
     .40 with three wrong ones in ten on digits and mixtures, where its cut at .35 was set; on MNIST, which had no say,
-    at most .25 with right labels (9 networks) and at least .57 with wrong ones (6). Where new
-    rows are answered badly for lack of rows it says memory too, and rightly: those rows were learned by heart. Labels
-    look wrong only in comparison with the held-out ones, which are taken to be right.
+    at most .25 with right labels (9 networks) and at least .57 with wrong ones (6). Where new rows are answered badly
+    for lack of rows it says memory too, and rightly: those rows were learned by heart. Labels look wrong only in
+    comparison with the held-out ones, which are taken to be right.
+
+    Some measures that are often quoted decide nothing here. The alignment of tangent kernels and the cosine of kernels
+    that are not centred are near 1 whatever was learned; singular values beyond those of the initial weights appear
+    when all weights are merely scaled; and the initial kernel's error over the network's mixes features and readout.
     """)
     return
 

@@ -86,14 +86,15 @@ def probe(
     network = _network(model, states, data)
     notes: list[str] = []
 
+    chosen, chosen_val = chosen_rows(len(data.codes), most, 0), chosen_rows(len(data.codes_val), most, 1)
     seen = []
     for step, state in zip(at, states, strict=True):
         say(f"outputs of the checkpoint {step:g}")
-        seen.append([_checked(network.seen(state, *part), data, step) for part in (("", data.X), ("_val", data.X_val))])
-    chosen, chosen_val = chosen_rows(len(data.codes), most, 0), chosen_rows(len(data.codes_val), most, 1)
+        parts = (("", data.X, chosen), ("_val", data.X_val, chosen_val))
+        seen.append([_checked(network.seen(state, *part), data, step) for part in parts])
     found: dict[str, tuple] = {}
     found |= _fits(seen, data)
-    found |= _features([pair[1] for pair in seen], data.codes_val[chosen_val], chosen_val, notes)
+    found |= _features([pair[1] for pair in seen], data.codes_val[chosen_val], notes)
     say("changes of the weights")
     found |= _layers(network, states, notes)
     say("directions of what was learned")
@@ -112,7 +113,7 @@ def probe(
     found |= _others(seen, data, chosen, chosen_val, kernel, both)
     found |= _labels(seen[0], data, chosen, chosen_val, kernel, both)
     say("forecast")
-    found |= _forecast(seen[-1][1], data.codes_val[chosen_val], chosen_val)
+    found |= _forecast(seen[-1][1], data.codes_val[chosen_val])
     if float(found["training_fit"][1][0]) > 0.5 * (1 + 1 / data.classes):
         notes.append("the first checkpoint predicts most training labels: is it the one before training?")
     return _report(found, at, data, chosen, notes)
@@ -175,12 +176,12 @@ def _gap_error(training: np.ndarray, held_out: np.ndarray) -> float:
     return float(np.hypot(parts[1] / own, parts[0] * new / own**2)) if own > 0 else np.nan
 
 
-def _features(seen: list[Seen], codes: np.ndarray, chosen: np.ndarray, notes: list[str]) -> dict[str, tuple]:
+def _features(seen: list[Seen], codes: np.ndarray, notes: list[str]) -> dict[str, tuple]:
     """Of held-out rows alone."""
     if any(one.features is None for one in seen):
         notes.append("no features of the last hidden layer: their alignment, readout and forecast are missing")
         return {}
-    features = [one.features[chosen] for one in seen if one.features is not None]
+    features = [one.features for one in seen if one.features is not None]
     if len({part.shape[1] for part in features}) > 1:
         raise InputError("features must have the same number of columns in all checkpoints, got different ones")
     kernels = [feature_kernel(part) for part in features]
@@ -263,7 +264,7 @@ def _others(
         misses["its initial tangent kernel"] = held_out_misses(kernel, codes, codes_val)
     last = [part.features for part in seen[-1]]
     if last[0] is not None and last[1] is not None:
-        features = np.concatenate([last[0][chosen], last[1][chosen_val]])
+        features = np.concatenate([last[0], last[1]])
         misses["ridge on its last layer"] = held_out_misses(linear_kernel(features, len(chosen)), codes, codes_val)
     if both is not None:
         misses["a linear model"] = held_out_misses(linear_kernel(both, len(chosen)), codes, codes_val)
@@ -292,7 +293,7 @@ def _labels(
     if kernel is not None:
         kernels["initial tangent kernel"] = kernel
     elif seen[0].features is not None and seen[1].features is not None:
-        features = np.concatenate([seen[0].features[chosen], seen[1].features[chosen_val]])
+        features = np.concatenate([seen[0].features, seen[1].features])
         kernels["kernel of the initial features"] = linear_kernel(features, len(chosen))
     if both is not None:
         kernels["rbf kernel"] = rbf_kernel(both, codes)
@@ -323,14 +324,14 @@ def _labels(
     return found
 
 
-def _forecast(seen: Seen, codes: np.ndarray, chosen: np.ndarray) -> dict[str, tuple]:
+def _forecast(seen: Seen, codes: np.ndarray) -> dict[str, tuple]:
     """Squared errors of a fresh readout in units of the labels' variance, with 95% intervals."""
     if seen.features is None:
         return {}
     from unlazy.diagnostics.learning_curve import LearningCurve
     from unlazy.observables.left_out_labels import indicators
 
-    kernel = feature_kernel(seen.features[chosen])
+    kernel = feature_kernel(seen.features)
     targets = indicators(codes, int(codes.max()) + 1)
     variance = targets.var(axis=0).sum()
     penalty = left_out_labels(kernel, codes).penalty

@@ -64,20 +64,20 @@ class JaxNetwork:
             if not np.isfinite(np.asarray(leaf)).all():
                 raise InputError("checkpoints must be finite, got NaN or infinity in one: leave it out")
 
-    def seen(self, state: Any, part: str, rows: np.ndarray | None) -> Seen:
+    def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen:
         import jax.numpy as jnp
 
         self.check(state)
         assert rows is not None
         outputs, features = [], []
-        for block in blocks(rows):
+        for block, here in blocks(rows, chosen):
             with _explained():
                 found, hidden = self._call(state, jnp.asarray(block))
             if np.ndim(found) not in (1, 2) or len(found) != len(block):
                 raise InputError(f"model must give outputs (n, classes) for {len(block)} rows, got {np.shape(found)}")
             outputs.append(np.asarray(found, np.float64).reshape(len(block), -1))
-            if hidden is not None:
-                features.append(as_numpy("features", hidden).astype(np.float64).reshape(len(block), -1))
+            if hidden is not None and len(here):
+                features.append(as_numpy("features", hidden)[here].astype(np.float64).reshape(len(here), -1))
         return Seen(np.concatenate(outputs), np.concatenate(features) if features else None)
 
     def input_gradients(self, state: Any, rows: np.ndarray) -> np.ndarray | None:
@@ -86,7 +86,7 @@ class JaxNetwork:
         if rows.dtype.kind in "iu":
             return None
         parts = []
-        for block in blocks(rows):
+        for block, _ in blocks(rows, np.array([], int)):
             found = np.asarray(self._input_gradients(state, jnp.asarray(block)), np.float64)
             parts.append(found.reshape(*found.shape[:2], -1).transpose(1, 0, 2))
         return np.concatenate(parts, axis=1)
@@ -104,7 +104,7 @@ class JaxNetwork:
         leaves, structure = jax.tree.flatten(trained)
         n = len(rows)
         inputs = jnp.asarray(rows)
-        outputs = self.seen(state, "", rows[:2]).outputs.shape[1]
+        outputs = self.seen(state, "", rows[:2], np.array([], int)).outputs.shape[1]
         total = np.zeros((left, n))
         for index, leaf in enumerate(leaves):
             progress(f"tangent kernel: {index} of {len(leaves)} parameters")

@@ -20,13 +20,13 @@ class Seen(NamedTuple):
     outputs: np.ndarray
     """(n, classes), or (n, 1) for two classes."""
     features: np.ndarray | None
-    """What its readout sees, (n, width)."""
+    """What its readout sees of the chosen rows, (chosen, width)."""
 
 
 class ProbedNetwork(Protocol):
     """A network with the parameters of a checkpoint put in."""
 
-    def seen(self, state: Any, part: str, rows: np.ndarray | None) -> Seen: ...
+    def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen: ...
 
     def input_gradients(self, state: Any, rows: np.ndarray) -> np.ndarray | None:
         """Of every output, (outputs, n, d); None if the inputs are no numbers to differentiate in."""
@@ -51,7 +51,7 @@ class SavedActivations:
     def __init__(self, n: int, held_out: int) -> None:
         self.counts = {"": n, "_val": held_out}
 
-    def seen(self, state: Any, part: str, rows: np.ndarray | None) -> Seen:
+    def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen:
         if not isinstance(state, Mapping) or f"outputs{part}" not in state:
             raise InputError(f"a checkpoint of saved activations must have outputs{part}, got {_names(state)}")
         outputs = as_numpy(f"outputs{part}", state[f"outputs{part}"])
@@ -61,7 +61,7 @@ class SavedActivations:
             if len(array) != self.counts[part]:
                 raise InputError(f"{name}{part} must have {self.counts[part]} rows like y{part}, got {len(array)}")
         flat = [np.asarray(array, np.float64).reshape(len(array), -1) for array in found]
-        return Seen(flat[0], flat[1] if len(flat) > 1 else None)
+        return Seen(flat[0], flat[1][chosen] if len(flat) > 1 else None)
 
     def input_gradients(self, state: Any, rows: np.ndarray) -> None:
         return None
@@ -81,6 +81,8 @@ def _names(state: Any) -> str:
     return ", ".join(state) if isinstance(state, Mapping) else f"a {type(state).__name__}"
 
 
-def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+def blocks(rows: np.ndarray, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of rows, and the places of the chosen ones in each."""
     for first in range(0, len(rows), BLOCK):
-        yield rows[first : first + BLOCK]
+        here = chosen[(chosen >= first) & (chosen < first + BLOCK)]
+        yield rows[first : first + BLOCK], here - first

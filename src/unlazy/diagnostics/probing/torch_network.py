@@ -64,20 +64,22 @@ class TorchNetwork:
             return False
         return True
 
-    def seen(self, state: Any, part: str, rows: np.ndarray | None) -> Seen:
+    def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen:
         self.load(state)
         assert rows is not None
         outputs, features = [], []
         # a frozen copy, as of the start, may have the last word
         names = {id(p): name for name, p in self.model.named_parameters() if p.requires_grad}
-        for block in blocks(rows):
+        for block, here in blocks(rows, chosen):
             with torch.no_grad(), Recorder(names) as mode:
                 found = self._called(self.tensor(block))
             readout = [call for call in mode.calls if call.weight is not None and call.kind in ("linear", "conv")]
             outputs.append(found.double().reshape(len(block), -1).cpu().numpy())
             if readout and len(readout[-1].given) == len(block):
-                features.append(readout[-1].given.double().reshape(len(block), -1).cpu().numpy())
-        whole = len(features) == len(outputs) and len({part.shape[1] for part in features}) == 1
+                features.append(readout[-1].given[here].double().reshape(len(here), -1).cpu().numpy())
+        # a reshape of no rows has no columns
+        features = [each for each in features if len(each)]
+        whole = sum(map(len, features)) == len(chosen) and len({each.shape[1] for each in features}) == 1
         return Seen(np.concatenate(outputs), np.concatenate(features) if whole else None)
 
     def _called(self, rows: Tensor) -> Tensor:
@@ -96,7 +98,7 @@ class TorchNetwork:
         if self.whole_numbers:
             return None
         parts = []
-        for block in blocks(rows):
+        for block, _ in blocks(rows, np.array([], int)):
             inputs = self.tensor(block).requires_grad_()
             outputs = self._called(inputs).reshape(len(block), -1)
             count = outputs.shape[1]
