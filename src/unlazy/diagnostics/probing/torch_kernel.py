@@ -394,7 +394,9 @@ def _by_samples(work: _Work, rows: Tensor, names: Sequence[str]) -> Iterator[tup
     def gradients(block: Tensor) -> Tensor:
         """(rows, K, p)"""
         try:
-            found = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(chosen, block)
+            # of the ways to compute attention only this one is known to vmap
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                found = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(chosen, block)
         except RuntimeError:
             # what vmap cannot trace is computed row by row
             each = [torch.func.jacrev(outputs)(chosen, row) for row in block]
