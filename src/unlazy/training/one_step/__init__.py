@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         kernels,
         noisy_copies,
         output_scale,
+        own_network,
         planted,
         planted_spectrum,
         rivals,
