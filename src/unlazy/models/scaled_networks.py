@@ -39,9 +39,9 @@ class ScaledMLP(eqx.Module):
 
         h_1 = c_1 N^-a_1 W_1 x,    h_l = c N^-a_2 W_l sigma(h_(l-1)),    f = c N^-a_3 W sigma(h_depth).
 
-    `layers` are the weights (outputs, inputs); `multipliers` are the factors before them, which are not trained. Numbers
-    c that do not depend on N make every h, and in the parametrisations "standard" and "ntk" f, of variance 1 at the
-    start for rows x of mean square 1.
+    `layers` are the weights (outputs, inputs); `multipliers` are the factors before them, which are not trained. The
+    numbers c, which do not depend on N, make every h, and in the parametrisations "standard" and "ntk" f, of variance 1
+    at the start for rows x of mean square 1.
     """
 
     multipliers: Array

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, at_least, at_most, changes, cite, claim, crossing, needs, slope, static, within
+from unlazy.lab import OWN, Change, at_least, at_most, cite, claim, crossing, slope, static, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.own_network import OwnNetwork
 
@@ -72,18 +72,24 @@ class LazyToRich(OwnNetwork):
     sources = cite("chizat2019", "geiger2020", "yang2021", "dyer2020")
     departs = FEW_ROWS
 
+    history = (
+        Change("", "widths, output scales, steps and seeds", "from pilots with other seeds, to fit the budget of time"),
+        Change(
+            "", "the widths of the criteria", "from the spread of the pilots' exponents, whose means were within them"
+        ),
+    )
     architecture: str = static("mlp", "network", choices=("mlp", "cnn"))
     parametrisation: str = static("standard", "parametrisation", choices=("standard", "ntk", "mup"), paired=True)
     activation: str = static("tanh", "activation", choices=("tanh", "erf", "softplus", "relu"), paired=True)
 
     presets = {
         "quick": {
-            "mlp": {**DENSE, **STANDARD, "seeds": 18},
-            "cnn": {**CONVOLUTIONS, **STANDARD, "seeds": 18},
-            "mlp_scale": {**DENSE, **ONE_WIDTH, "seeds": 10},
-            "cnn_scale": {**CONVOLUTIONS, **ONE_WIDTH, "seeds": 10},
-            "mlp_mup": {**DENSE, **MUP, "seeds": 16},
-            "cnn_mup": {**CONVOLUTIONS, **MUP, "seeds": 16},
+            "mlp": {**DENSE, **STANDARD, "seeds": 16},
+            "cnn": {**CONVOLUTIONS, **STANDARD, "seeds": 16},
+            "mlp_scale": {**DENSE, **ONE_WIDTH, "seeds": 8},
+            "cnn_scale": {**CONVOLUTIONS, **ONE_WIDTH, "seeds": 8},
+            "mlp_mup": {**DENSE, **MUP, "seeds": 24},
+            "cnn_mup": {**CONVOLUTIONS, **MUP, "seeds": 24},
         },
         "full": {
             f"{architecture}{name}": {
@@ -148,7 +154,7 @@ class LazyToRich(OwnNetwork):
         change = [np.log(part.simulated.feature_change).mean("seed") for part in (mlp, cnn)]
         return [slope(crossing(each, "output_scale", np.log(LEVEL)), "width") + 0.5 for each in change]
 
-    @claim("yang2021", "", within(0.15, absolute=True))
+    @claim("yang2021", "", within(0.2, absolute=True))
     def features_of_mup(mlp_mup, cnn_mup):
         """In the maximal update parametrisation, at output scale 1, the change of the features does not depend on the
         width: the slope is 0, {criterion}."""

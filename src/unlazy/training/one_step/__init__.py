@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         own_network,
         planted,
         planted_spectrum,
+        replicas,
         rivals,
     )
 

@@ -10,7 +10,7 @@ MOMENTUM = 0.9
 
 
 class Plan(NamedTuple):
-    """How a network f is trained: on |s (f - f0) - y|^2 / (2 n s^2), by gradient descent with momentum 0.9 or by Adam."""
+    """How a network f is trained: on |s (f - f0) - y|^2 / (2 n s^2), by SGD with momentum 0.9 or by Adam."""
 
     optimiser: str
     step_size: float

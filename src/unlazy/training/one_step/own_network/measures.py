@@ -79,18 +79,18 @@ class Before:
 def linearised_outputs(kernel: np.ndarray, targets: np.ndarray, step_size: float, steps: int) -> np.ndarray:
     """What gradient descent with momentum on half the squared error makes of a network that is linear in its weights.
 
-    `kernel` is the tangent kernel of all rows with the training rows, which come first, (rows, n). From outputs 0,
-    m <- 0.9 m + u - y and u <- u - step_size K m.
+    `kernel` is the tangent kernel of all rows with the training rows, which come first, (rows, n); `targets` are (n,),
+    or (n, m) for m trainings. From outputs 0, m <- 0.9 m + u - y and u <- u - step_size K m.
     """
-    n = targets.size
+    n = len(targets)
     eigenvalues, vectors = np.linalg.eigh(kernel[:n])
-    goal = vectors.T @ targets
-    outputs, momentum, total = np.zeros((3, n))
+    goal = vectors.T @ targets.reshape(n, -1)
+    outputs, momentum, total = np.zeros((3, *goal.shape))
     for _ in range(steps):
         momentum = MOMENTUM * momentum + outputs - goal
-        outputs = outputs - step_size * eigenvalues * momentum
+        outputs = outputs - step_size * eigenvalues[:, None] * momentum
         total = total + momentum
-    return -step_size * (kernel @ (vectors @ total))
+    return (-step_size * (kernel @ (vectors @ total))).reshape(len(kernel), *targets.shape[1:])
 
 
 def largest_outlier_share(initial: list[np.ndarray], final: list[np.ndarray], permutations: int) -> float:

@@ -39,8 +39,8 @@ def train_network(
     At every output scale s it starts anew and is trained on |s (f - f0) - y|^2 / (2 n s^2), f0 its outputs at the start
     (Chizat, Oyallon & Bach 2019). `step_size` of "sgd", gradient descent with momentum 0.9, is in units of n over the
     largest eigenvalue of the tangent kernel, the same for every parametrisation; Adam's is divided by s where s > 1.
-    All is measured on fresh rows, tangent kernels on `kernel_rows` of them. Outliers stand out of as many shuffled copies
-    of a layer as there are `permutations`. `saved` keeps the state after every `segment` of steps.
+    All is measured on fresh rows, tangent kernels on `kernel_rows` of them. Outliers stand out of `permutations`
+    shuffled copies of a layer. `saved` keeps the state after every `segment` of steps.
     """
     check_choice("optimiser", optimiser, OPTIMISERS)
     if batch_size > len(rows.inputs):
