@@ -70,7 +70,7 @@ class ScaledMLP(eqx.Module):
     ) -> ScaledMLP:
         """Normal weights for rows or images of a shape."""
         inputs = math.prod(shape)
-        shapes = [(width, inputs), *[(width, width)] * (_checked(depth) - 1), (outputs, width)]
+        shapes: list[tuple[int, ...]] = [(width, inputs), *[(width, width)] * (_checked(depth) - 1), (outputs, width)]
         return cls(*_start(rng, shapes, [inputs, *[1] * depth], width, parametrisation, activation), activation)
 
 

@@ -28,7 +28,7 @@ from unlazy.lab import (
 from unlazy.plotting.panels import Panel, panels
 
 X = "relative_samples"
-ALONG, SPREAD = (X,), {"ylabel": "variance over replicas, relative"}
+ALONG, SPREAD, LAZY = (X,), "variance over replicas, relative", "samples $2n/d(d+1)$"
 RICH = [0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.25, 1.5]
 AGREE, ROWS = 0.05, 64
 """Distance 1 - overlap at which replicas count as one function; digits that a relative number of samples is over."""
@@ -150,10 +150,10 @@ class Replicas(Study):
         _rich("replica_overlap"),
         _rich(susceptibility, legend=False, ylabel="susceptibility of the overlap"),
         _rich("teacher_overlap", legend=False),
-        Panel("replica_variance", x=X, by="d", part="lazy", title="lazy limit", **SPREAD, xlabel="samples $2n/d(d+1)$"),
+        Panel("replica_variance", x=X, by="d", part="lazy", title="lazy limit", ylabel=SPREAD, xlabel=LAZY),
         Panel(
             ("replica_variance", "predicted_variance"), x=X, part="digits", labels=("trained", "theory"), log="xy",
-            line=True, title="dense network on digits", **SPREAD, xlabel="digits $n/64$",
+            line=True, title="dense network on digits", ylabel=SPREAD, xlabel="digits $n/64$",
         ),
         caption="Overlaps of networks that learn the same samples from other starts; their susceptibility is d times "
         "the variance of the overlap over pairs and samples.",

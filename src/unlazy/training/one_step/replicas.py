@@ -14,7 +14,7 @@ from unlazy.data.rows import Rows
 from unlazy.functions.elementwise import as_activation
 from unlazy.models.scaled_networks import ScaledMLP
 from unlazy.numerics.wide_kernel import wide_kernel, wide_tangent_kernel
-from unlazy.training.one_step.own_network.arms import Plan, TrainingRows
+from unlazy.training.one_step.own_network.arms import TrainingPlan, TrainingRows
 from unlazy.training.one_step.own_network.equinox_network import EquinoxNetwork
 from unlazy.training.one_step.own_network.measures import linearised_outputs
 from unlazy.training.programs import compiled
@@ -112,7 +112,7 @@ def dense_replicas(
         part = kernel[np.ix_(known, np.arange(n))]
         rate = step_size / (np.linalg.eigvalsh(part[:n])[-1] / n)
         data = TrainingRows(rows.inputs[:n], rows.targets[:n], np.zeros((n, 1)))
-        plan = Plan("sgd", rate, 0, 1.0, 0)
+        plan = TrainingPlan("sgd", rate, 0, 1.0, 0)
         ends = [network.advance(network.start(plan), plan, data, 0, steps).weights for network in networks]
         outputs.append(
             [network.seen(end, rows.fresh_inputs)[0][:, 0] for network, end in zip(networks, ends, strict=True)]

@@ -9,7 +9,7 @@ import numpy as np
 MOMENTUM = 0.9
 
 
-class Plan(NamedTuple):
+class TrainingPlan(NamedTuple):
     """How a network f is trained: on |s (f - f0) - y|^2 / (2 n s^2), by SGD with momentum 0.9 or by Adam."""
 
     optimiser: str
@@ -47,11 +47,12 @@ class Arm(NamedTuple):
     @classmethod
     def unpacked(cls, arrays: dict[str, np.ndarray]) -> Arm:
         """What `packed` gave."""
-        lists = []
-        for name in ("weights", "memory"):
+
+        def listed(name: str) -> list[np.ndarray]:
             count = sum(key.startswith(f"{name} ") for key in arrays)
-            lists.append([arrays[f"{name} {place}"] for place in range(count)])
-        return cls(*lists, int(arrays["diverged_at"]))
+            return [arrays[f"{name} {place}"] for place in range(count)]
+
+        return cls(listed("weights"), listed("memory"), int(arrays["diverged_at"]))
 
 
 class TrainingRows(NamedTuple):
@@ -62,7 +63,7 @@ class TrainingRows(NamedTuple):
     taken: np.ndarray
 
 
-class Network(Protocol):
+class AnyNetwork(Protocol):
     """A network and its weights at the start, in the order of its layers."""
 
     weights: list[np.ndarray]
@@ -76,8 +77,8 @@ class Network(Protocol):
     def tangent_kernel(self, weights: list[np.ndarray], left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Of two sets of rows: (n k, m k), the outputs of a row next to each other."""
 
-    def start(self, plan: Plan) -> Arm:
+    def start(self, plan: TrainingPlan) -> Arm:
         """Before the first step."""
 
-    def advance(self, arm: Arm, plan: Plan, rows: TrainingRows, first: int, count: int) -> Arm:
+    def advance(self, arm: Arm, plan: TrainingPlan, rows: TrainingRows, first: int, count: int) -> Arm:
         """After `count` more steps, of which the first has the number `first`."""

@@ -13,7 +13,7 @@ import optax
 from jax import Array
 
 from unlazy.checks import InputError
-from unlazy.training.one_step.own_network.arms import MOMENTUM, Arm, Plan, TrainingRows
+from unlazy.training.one_step.own_network.arms import MOMENTUM, Arm, TrainingPlan, TrainingRows
 from unlazy.training.programs import compiled
 
 _BLOCK = 32
@@ -53,7 +53,7 @@ class EquinoxNetwork:
             return [np.asarray(leaf) for leaf in self._run("gradients", self._gradients, weights, block)]
 
         def product(one: list[np.ndarray], other: list[np.ndarray]) -> np.ndarray:
-            return sum(a @ b.T for a, b in zip(one, other, strict=True))  # type: ignore[return-value]
+            return sum(a @ b.T for a, b in zip(one, other, strict=True))
 
         size, blocks = 4 * sum(array.size for array in weights) * self._count * _BLOCK, _blocks(right)
         # kept where there is room, else made again for every block of the others
@@ -62,11 +62,11 @@ class EquinoxNetwork:
         parts = [[product(one, other) for other in kept or map(gradients, blocks)] for one in own]
         return np.block(parts)[: len(left) * self._count, : len(right) * self._count].astype(np.float64)
 
-    def start(self, plan: Plan) -> Arm:
+    def start(self, plan: TrainingPlan) -> Arm:
         memory = jax.tree.leaves(_optimiser(plan.optimiser, 1.0).init([jnp.asarray(w) for w in self.weights]))
         return Arm(self.weights, [np.asarray(leaf) for leaf in memory], -1)
 
-    def advance(self, arm: Arm, plan: Plan, rows: TrainingRows, first: int, count: int) -> Arm:
+    def advance(self, arm: Arm, plan: TrainingPlan, rows: TrainingRows, first: int, count: int) -> Arm:
         batches = plan.batches(len(rows.inputs), first, count)
         # without batches the number of steps is traced: one program for all segments
         moves = np.int32(count) if batches is None else batches

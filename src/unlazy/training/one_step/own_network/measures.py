@@ -11,7 +11,7 @@ from unlazy.data.rows import Rows
 from unlazy.observables.feature_kernels import centred_kernel_alignment, feature_kernel
 from unlazy.observables.left_out_labels import left_out_labels
 from unlazy.observables.weight_change import LEAST_WIDTH, frobenius_change, outlier_share
-from unlazy.training.one_step.own_network.arms import MOMENTUM, Network, Plan
+from unlazy.training.one_step.own_network.arms import MOMENTUM, AnyNetwork, TrainingPlan
 
 MEASURES = (
     "training_error",
@@ -33,7 +33,7 @@ class Before:
     `outputs` are those on the training rows, `largest_eigenvalue` is that of the tangent kernel there, over n.
     """
 
-    def __init__(self, network: Network, rows: Rows, kernel_rows: int, permutations: int) -> None:
+    def __init__(self, network: AnyNetwork, rows: Rows, kernel_rows: int, permutations: int) -> None:
         self._network, self._rows, self._permutations = network, rows, permutations
         self._probe = rows.fresh_inputs[:kernel_rows]
         self.outputs = network.seen(network.weights, rows.inputs)[0]
@@ -45,7 +45,7 @@ class Before:
         n = self.outputs.size
         self.largest_eigenvalue = float(np.linalg.eigvalsh(self._kernel[:n, :n])[-1]) / len(rows.inputs)
 
-    def change(self, weights: list[np.ndarray], plan: Plan, steps: int) -> dict[str, float]:
+    def change(self, weights: list[np.ndarray], plan: TrainingPlan, steps: int) -> dict[str, float]:
         """All of `MEASURES` of the weights after training."""
         network, rows, scale = self._network, self._rows, plan.output_scale
         answers = scale * (network.seen(weights, rows.inputs)[0] - self.outputs)
@@ -66,7 +66,7 @@ class Before:
             "linearised_distance": self._from_linearised(tested[: len(self._probe)], plan, steps),
         }
 
-    def _from_linearised(self, answers: np.ndarray, plan: Plan, steps: int) -> float:
+    def _from_linearised(self, answers: np.ndarray, plan: TrainingPlan, steps: int) -> float:
         """Distance of the answers from those of the network linearised at its start; NaN if batches or Adam decide."""
         if plan.optimiser != "sgd" or plan.batch_size:
             return np.nan

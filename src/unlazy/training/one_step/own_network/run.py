@@ -11,7 +11,7 @@ import numpy as np
 
 from unlazy.checks import InputError, check_choice
 from unlazy.data.rows import Rows
-from unlazy.training.one_step.own_network.arms import Arm, Network, Plan, TrainingRows
+from unlazy.training.one_step.own_network.arms import AnyNetwork, Arm, TrainingPlan, TrainingRows
 from unlazy.training.one_step.own_network.measures import MEASURES, Before, nothing
 
 OPTIMISERS = ("sgd", "adam")
@@ -52,7 +52,7 @@ def train_network(
     done, at = [*kept["done"]], int(kept["step"])
     for scale in np.asarray(output_scale, float)[len(done) :]:
         unit = before.largest_eigenvalue if optimiser == "sgd" else max(scale, 1.0)
-        plan = Plan(optimiser, step_size / unit, batch_size, scale, order)
+        plan = TrainingPlan(optimiser, step_size / unit, batch_size, scale, order)
         arm = Arm.unpacked(kept) if at else network.start(plan)
         while at < steps and arm.diverged_at < 0:
             count = min(segment, steps - at)
@@ -66,7 +66,7 @@ def train_network(
     return {**dict(zip(MEASURES, columns, strict=True)), "diverged_at": int(diverged_at.max())}
 
 
-def built(make: Callable[[int, tuple[int, ...], int], Any], rng: np.random.Generator, rows: Rows) -> Network:
+def built(make: Callable[[int, tuple[int, ...], int], Any], rng: np.random.Generator, rows: Rows) -> AnyNetwork:
     """The network as the trainer sees it, whichever library it is of."""
     shape, outputs, seed = rows.inputs.shape[1:], rows.targets.shape[1], int(rng.integers(2**31))
     with _MAKING:
@@ -81,7 +81,7 @@ def built(make: Callable[[int, tuple[int, ...], int], Any], rng: np.random.Gener
     if "torch" in sys.modules and isinstance(made, sys.modules["torch"].nn.Module):
         from unlazy.training.one_step.own_network.torch_network import TorchNetwork
 
-        found: Network = TorchNetwork(made, rows.inputs[:1])
+        found: AnyNetwork = TorchNetwork(made, rows.inputs[:1])
     elif callable(made):
         from unlazy.training.one_step.own_network.equinox_network import EquinoxNetwork
 

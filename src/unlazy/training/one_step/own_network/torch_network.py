@@ -9,7 +9,7 @@ import torch
 from torch.func import functional_call, grad, jacrev, vmap
 
 from unlazy.checks import InputError
-from unlazy.training.one_step.own_network.arms import MOMENTUM, Arm, Plan, TrainingRows
+from unlazy.training.one_step.own_network.arms import MOMENTUM, Arm, TrainingPlan, TrainingRows
 
 _BLOCK = 64
 """Rows whose gradients are in memory together."""
@@ -62,11 +62,11 @@ class TorchNetwork:
         kernel = [torch.cat([self._kernel(tensors, one, other) for other in sides[1]], 1) for one in sides[0]]
         return torch.cat(kernel).double().numpy()
 
-    def start(self, plan: Plan) -> Arm:
+    def start(self, plan: TrainingPlan) -> Arm:
         moments = 2 if plan.optimiser == "adam" else 1
         return Arm(self.weights, [np.zeros_like(w) for w in self.weights for _ in range(moments)], -1)
 
-    def advance(self, arm: Arm, plan: Plan, rows: TrainingRows, first: int, count: int) -> Arm:
+    def advance(self, arm: Arm, plan: TrainingPlan, rows: TrainingRows, first: int, count: int) -> Arm:
         weights = [torch.tensor(array, requires_grad=True) for array in arm.weights]
         method = _optimiser(plan, weights, arm.memory, first)
         data, scale = [_tensor(array) for array in rows], plan.output_scale
@@ -98,7 +98,7 @@ class TorchNetwork:
         return sum(one @ other.T for one, other in zip(gradients(left), gradients(right), strict=True))
 
 
-def _optimiser(plan: Plan, weights: list[Any], memory: list[np.ndarray], first: int) -> Any:
+def _optimiser(plan: TrainingPlan, weights: list[Any], memory: list[np.ndarray], first: int) -> Any:
     """PyTorch's, with what it remembers."""
     kept = [torch.tensor(array) for array in memory]
     if plan.optimiser == "adam":
@@ -114,7 +114,7 @@ def _optimiser(plan: Plan, weights: list[Any], memory: list[np.ndarray], first: 
     return method
 
 
-def _remembered(method: Any, plan: Plan, weights: list[Any]) -> list[np.ndarray]:
+def _remembered(method: Any, plan: TrainingPlan, weights: list[Any]) -> list[np.ndarray]:
     names = ("exp_avg", "exp_avg_sq") if plan.optimiser == "adam" else ("momentum_buffer",)
     return [method.state[weight][name].numpy() for weight in weights for name in names]
 
