@@ -18,13 +18,12 @@ STANDARD: dict[str, Any] = {"parametrisation": "standard", "output_scale": [0.03
 MUP: dict[str, Any] = {"parametrisation": "mup", "output_scale": [1.0], **FAST}
 ONE_WIDTH: dict[str, Any] = {
     "parametrisation": "standard",
-    "width": 64,
     "output_scale": [0.03, 0.1, 0.4, 2.0, 8.0, 32.0],
     "permutations": 9,
 }
 LAZY, RICH = 2.0, 0.03
-"""Output scales that are lazy, from the first on, and rich at width 64."""
-MORE = [0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]
+"""Output scales: lazy from the first on, and rich at the widths of the parts that follow them."""
+FULL: dict[str, Any] = {"n": 256, "fresh": 512, "shrink": 2, "steps": 400, "segment": 100, "seeds": 16}
 FEW_ROWS = "64 digits of 7 x 7 pixels, their parity, momentum, and networks of two hidden layers without biases."
 KERNELS = "The source has 1/N for the tangent kernel of a wide network; here exponents are fitted at widths up to 192."
 FEATURES, OUTLIERS = "change of the last features", "share of the change along outliers"
@@ -71,48 +70,39 @@ class LazyToRich(OwnNetwork):
     )
     sources = cite("chizat2019", "geiger2020", "yang2021", "dyer2020")
     departs = FEW_ROWS
-
     history = (
         Change("", "widths, output scales, steps and seeds", "from pilots with other seeds, to fit the budget of time"),
         Change(
             "", "the widths of the criteria", "from the spread of the pilots' exponents, whose means were within them"
         ),
     )
+
     architecture: str = static("mlp", "network", choices=("mlp", "cnn"))
     parametrisation: str = static("standard", "parametrisation", choices=("standard", "ntk", "mup"), paired=True)
     activation: str = static("tanh", "activation", choices=("tanh", "erf", "softplus", "relu"), paired=True)
 
     presets = {
         "quick": {
-            "mlp": {**DENSE, **STANDARD, "seeds": 16},
-            "cnn": {**CONVOLUTIONS, **STANDARD, "seeds": 16},
-            "mlp_scale": {**DENSE, **ONE_WIDTH, "seeds": 8},
-            "cnn_scale": {**CONVOLUTIONS, **ONE_WIDTH, "seeds": 8},
-            "mlp_mup": {**DENSE, **MUP, "seeds": 24},
-            "cnn_mup": {**CONVOLUTIONS, **MUP, "seeds": 24},
+            "mlp": {**DENSE, **STANDARD, "seeds": 18},
+            "cnn": {**CONVOLUTIONS, **STANDARD, "seeds": 18},
+            "mlp_scale": {**DENSE, **ONE_WIDTH, "width": 96, "seeds": 12},
+            "cnn_scale": {**CONVOLUTIONS, **ONE_WIDTH, "width": 64, "seeds": 12},
+            "mlp_mup": {**DENSE, **MUP, "seeds": 20},
+            "cnn_mup": {**CONVOLUTIONS, **MUP, "seeds": 20},
         },
         "full": {
-            f"{architecture}{name}": {
-                "architecture": architecture,
-                **parametrisation,
-                "width": [2**k for k in range(first, first + 6)],
-                "output_scale": MORE,
-                "permutations": 19,
-                "n": 512,
-                "fresh": 1024,
-                "shrink": 2,
-                "steps": 1000,
-                "segment": 250,
-                "seeds": 8,
-            }
-            for architecture, first in (("mlp", 5), ("cnn", 3))
-            for name, parametrisation in (("", STANDARD), ("_mup", MUP))
+            "mlp": {**DENSE, **STANDARD, **FULL, "width": [32, 64, 128, 256, 512]},
+            "cnn": {**CONVOLUTIONS, **STANDARD, **FULL, "width": [16, 32, 64, 128]},
+            "mlp_scale": {**DENSE, **ONE_WIDTH, **FULL, "width": 128},
+            "cnn_scale": {**CONVOLUTIONS, **ONE_WIDTH, **FULL, "width": 64},
+            "mlp_mup": {**DENSE, **MUP, **FULL, "width": [32, 64, 128, 256, 512]},
+            "cnn_mup": {**CONVOLUTIONS, **MUP, **FULL, "width": [16, 32, 64, 128]},
         },
     }
     figure = panels(
         _along("feature_change", "mlp", ylabel=FEATURES, title="dense layers, standard"),
         _against("mlp", "mlp_mup", ylabel=FEATURES, title="dense layers"),
-        _along("outlier_share", "mlp_scale", log="x", by="", ylabel=OUTLIERS, title="dense layers of width 64"),
+        _along("outlier_share", "mlp_scale", log="x", by="", ylabel=OUTLIERS, title="dense layers of width 96"),
         _along("feature_change", "cnn", ylabel=FEATURES, title="convolutions, standard"),
         _against("cnn", "cnn_mup", ylabel=FEATURES, title="convolutions"),
         _along("outlier_share", "cnn_scale", log="x", by="", ylabel=OUTLIERS, title="convolutions of width 64"),
@@ -169,7 +159,7 @@ class LazyToRich(OwnNetwork):
     @claim(OWN, "a cut from other networks", at_most(0.04))
     def lazy_outliers(mlp_scale, cnn_scale):
         """No outlier carries lazy training: the largest share of a layer's change along outliers is {criterion} at the
-        output scales from 2 on, at width 64."""
+        output scales from 2 on."""
         return _lazy("outlier_share", mlp_scale, cnn_scale)
 
     @claim(OWN, "a cut from other networks", at_least(0.46))
