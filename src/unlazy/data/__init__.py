@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         many_tasks,
         plane_tasks,
         real,
+        rows,
         signal_tokens,
         single_index,
         unit_vectors,

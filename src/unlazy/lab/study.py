@@ -115,7 +115,7 @@ class Study:
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         cls.loaded = stamp(Path(file)) if file else ()
         folders = cls.__module__.split(".")
-        if folders[:2] == ["unlazy", "studies"]:
+        if folders[:2] == ["unlazy", "studies"] and len(folders) == 4:
             cls.topic, cls.name = folders[2], folders[-1].replace("_", "-")
         elif "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         image_networks,
         mean_field,
         patch_attention,
+        scaled_networks,
         score_network,
         transformer,
         two_layer,

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
         kernels,
         noisy_copies,
         output_scale,
+        own_network,
         planted,
         planted_spectrum,
+        replicas,
         rivals,
     )
 
