@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from unlazy.functions.elementwise import as_activation
-from unlazy.training.one_step.gradient_step import draw_samples, first_step, kernel_readout, readout
+from unlazy.numerics.ridge import ridge_coefficients
+from unlazy.training.one_step.gradient_step import (
+    draw_samples,
+    erf_risk,
+    first_step,
+    kernel_readout,
+    readout,
+)
 
 
 @pytest.mark.parametrize("name", ["erf", "tanh"])
@@ -72,3 +79,32 @@ def test_the_kernel_readout_solves_its_equations():
         dual = np.linalg.solve(kernel + 30 * ridge * np.eye(30), labels)
         assert risk == pytest.approx(np.mean((crossed @ dual - truth) ** 2), rel=1e-9)
         assert training == pytest.approx(np.mean((kernel @ dual - labels) ** 2), rel=1e-9)
+
+
+def test_the_exact_risk_of_erf_features_is_that_of_many_points():
+    rng, sigma = np.random.default_rng(5), as_activation("erf")
+    weights = rng.standard_normal((8, 6)) / np.sqrt(8)
+    weights[0] += rng.standard_normal(6)
+    fits, points = rng.standard_normal((6, 2)) / 2, rng.standard_normal((200_000, 8))
+
+    def link(x):
+        return np.tanh(3 * x)
+
+    missed = (sigma(points @ weights) @ fits - link(points[:, :1])) ** 2
+    error = missed.std(axis=0) / np.sqrt(len(points))
+    found = erf_risk(weights, fits, link)
+    assert (abs(found - missed.mean(axis=0)) < 4 * error).all()
+    assert (abs(1.2 * found - missed.mean(axis=0)) > 4 * error).all()
+
+
+def test_single_precision_changes_no_digit_that_counts():
+    """The ridge at which `step_risks` begins to compute in it, against the same fit in double precision."""
+    rng, sigma = np.random.default_rng(6), as_activation("erf")
+    samples = draw_samples(rng, 200, 100, np.tanh, 0.01, np.float32)
+    step = first_step(rng, samples, 200, "erf")
+    found = []
+    for precision in (np.float32, np.float64):
+        features = sigma(samples.inputs.astype(precision) @ step.weights(10.0).astype(precision))
+        fits = ridge_coefficients(features, samples.labels.astype(precision), 200 * np.array([1e-3])).T
+        found.append(erf_risk(step.weights(10.0).astype(precision), fits, np.tanh))
+    np.testing.assert_allclose(*found, rtol=1e-3)
