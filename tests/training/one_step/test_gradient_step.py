@@ -11,6 +11,7 @@ from unlazy.training.one_step.gradient_step import (
     first_step,
     kernel_readout,
     readout,
+    step_direction,
 )
 
 
@@ -31,6 +32,24 @@ def test_the_step_is_minus_the_gradient_of_half_the_mean_squared_error(name):
         slope = (loss(step.initial + moved) - loss(step.initial - moved)) / 2e-6
         assert step.direction[i, j] == pytest.approx(-np.sqrt(7) * slope, rel=1e-6)
     np.testing.assert_allclose(step.weights(2.5), step.initial + 2.5 * step.direction)
+
+
+def test_a_later_step_is_the_gradient_where_it_is_taken():
+    sigma = as_activation("tanh")
+    rng = np.random.default_rng(8)
+    samples = draw_samples(rng, 30, 5, np.tanh, 0.1)
+    weights, second_layer = rng.standard_normal((5, 7)), rng.standard_normal(7)
+
+    def loss(weights):
+        output = sigma(samples.inputs @ weights) @ second_layer / np.sqrt(7)
+        return 0.5 * np.mean((samples.labels - output) ** 2)
+
+    found = step_direction(samples, weights, second_layer, "tanh")
+    for i, j in ((0, 0), (3, 2), (4, 6)):
+        moved = np.zeros((5, 7))
+        moved[i, j] = 1e-6
+        slope = (loss(weights + moved) - loss(weights - moved)) / 2e-6
+        assert found[i, j] == pytest.approx(-np.sqrt(7) * slope, rel=1e-6)
 
 
 def test_the_rank_one_part_is_what_a_linear_network_has_before_its_output():

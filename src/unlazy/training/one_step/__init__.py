@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         planted,
         planted_spectrum,
         rivals,
+        several_steps,
     )
 
 lazily(__name__)
