@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from unlazy.studies.one_step.best_step_size import BestStepSize
-from unlazy.studies.one_step.feature_spectrum import FeatureSpectrumStudy
 from unlazy.studies.one_step.kernel_limit import LEARNERS, KernelLimit
 from unlazy.studies.one_step.noise_injection import NoiseInjectionStudy
 from unlazy.studies.one_step.one_step_risk import OneStepRiskStudy
@@ -90,14 +89,6 @@ def test_noise_injection_has_its_published_theory():
     found = NoiseInjectionStudy(copies=(3, 0)).predict()
     assert found["test_error"] == pytest.approx([0.759448134, 0.675776644], rel=1e-6)
     assert found["training_error"] == pytest.approx([0.369047158, 0.423915429], rel=1e-6)
-
-
-def test_the_feature_spectrum_has_its_published_outliers_and_edges():
-    one, none = (FeatureSpectrumStudy(spikes=spikes).predict() for spikes in ("one group", "none"))
-    assert one["largest_eigenvalue"] == pytest.approx(226.7, rel=0.03)
-    assert one["bulk_edge"] == pytest.approx(1.52, rel=0.05)
-    assert none["bulk_edge"] == pytest.approx(2.55, rel=0.05)
-    assert FeatureSpectrumStudy(spikes="two groups").predict()["largest_eigenvalue"] == pytest.approx(215.6, rel=0.01)
 
 
 def test_noisy_copies_and_the_penalty_agree_with_the_theory_on_small_instances():

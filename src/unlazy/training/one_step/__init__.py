@@ -11,9 +11,9 @@ if TYPE_CHECKING:
         noisy_copies,
         output_scale,
         planted,
-        planted_spectrum,
         rivals,
         several_steps,
+        trained_features,
     )
 
 lazily(__name__)
