@@ -67,7 +67,7 @@ def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike)
     n = len(matrix)
     large = levels.min() > n * np.finfo(np.float64).eps * np.trace(matrix)
     if large and levels.size < _MANY:
-        shifted = (matrix + level * np.eye(n) for level in levels.ravel())
+        shifted = (_shifted(matrix, level) for level in levels.ravel())
         factors = (cho_factor(one, overwrite_a=True, check_finite=False) for one in shifted)
         found = [cho_solve(factor, right, check_finite=False) for factor in factors]
     elif large and n > 2:
@@ -80,6 +80,13 @@ def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike)
         known = np.where(eigenvalues > rounding, eigenvalues, np.inf)
         found = [vectors @ (projected / (eigenvalues + level if level else known)) for level in levels.ravel()]
     return np.reshape(found, levels.shape + right.shape)
+
+
+def _shifted(matrix: np.ndarray, level: float) -> np.ndarray:
+    """A + level I in double precision, in the order that LAPACK overwrites."""
+    found = np.array(matrix.T, dtype=np.float64, order="F")
+    found.ravel(order="K")[:: len(matrix) + 1] += level
+    return found
 
 
 def _tridiagonal_solutions(matrix: np.ndarray, right: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:

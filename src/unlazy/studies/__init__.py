@@ -6,7 +6,6 @@ LONGEST = {
     "lazy-vs-feature": 77,
     "label-noise-degrees-of-freedom": 58,
     "one-step-risk": 53,
-    "noise-injection": 45,
     "sharpness-aware-minimisation": 41,
     "mean-field-attention": 39,
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static, value
-from unlazy.lab.claims import at_most, claim, within
+from unlazy.lab.claims import at_most, changes, claim, within
 from unlazy.lab.measures import enough, over_theory, relative_deviation
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.kernels.random_features import feature_regression_equivalent
@@ -16,13 +16,6 @@ from unlazy.theory.kernels.random_features import feature_regression_equivalent
 ENERGIES = (0.0, 1.0, 0.5)
 RIDGE = 1e-2
 SMALL_RIDGE = 1e-4
-
-
-def _away_from_peak(part):
-    deviation = over_theory(part, "risk")
-    axis, other = ("width", "n") if "width" in part.simulated.dims else ("n", "width")
-    ratio = part.simulated[axis] / part.simulated.attrs[other]
-    return deviation.where((ratio > 1.4) | (ratio < 1 / 1.4), drop=True)
 
 
 def _panel(part, x, other, infinite, label):
@@ -56,8 +49,8 @@ class RandomFeaturesBottleneck(Study):
     }
     presets = {
         "quick": {
-            "widths": {"n": 400, "width": [50, 100, 200, 400, 800, 1600, 3200], "seeds": 10},
-            "samples": {"width": 300, "n": [50, 100, 200, 300, 500, 1000, 2000], "seeds": 10},
+            "widths": {"n": 400, "width": [50, 100, 200, 400, 800, 1600, 3200], "seeds": 14},
+            "samples": {"width": 300, "n": [50, 100, 200, 300, 500, 1000, 2000], "seeds": 14},
         },
         "full": {
             "widths": {"n": 400, "width": [50, 100, 200, 300, 400, 600, 800, 1600, 3200, 6400], "seeds": 24},
@@ -65,6 +58,9 @@ class RandomFeaturesBottleneck(Study):
         },
     }
     broadcasts = ("n",)
+    history = changes(
+        "theory", "5% at all sizes, where it was 8% without those around n = p", "10 draws were within 3% there"
+    )
     lines = {"widths": "width", "samples": "n"}
     figure = panels(
         _panel("widths", "width", "n", "kernel_risk", "$p$ infinite"),
@@ -114,15 +110,10 @@ class RandomFeaturesBottleneck(Study):
         risk = samples.simulated.risk.sel(penalty=SMALL_RIDGE, n=2000)
         return relative_deviation(risk, samples.predicted.approximation_error.sel(n=2000))
 
-    @claim(
-        "defilippis2024",
-        "",
-        within(0.08),
-        departs="Sizes within a factor of 1.4 of n = p are left out; the source's equivalent holds there too.",
-    )
+    @claim("defilippis2024", "", within(0.05))
     def theory(widths, samples):
-        """One deterministic equivalent gives the error away from n = p (beyond a factor of 1.4): {criterion}."""
-        return [_away_from_peak(part) for part in (widths, samples)]
+        """One deterministic equivalent gives the error at all sizes, n = p and its neighbours too: {criterion}."""
+        return [over_theory(part, "risk") for part in (widths, samples)]
 
     def memory(self) -> int:
         return 8 * (3 * self.n * self.width + 6 * self.n * self.n + 4 * 500 * (self.n + self.width))

@@ -18,12 +18,14 @@ LEVELS = tuple(((np.arange(400) + 0.5) / 400).tolist())
 
 
 FUNCTIONS: dict[str, Link] = {
+    "0.8he1+0.6he2": polynomial([0, 0.8, 0.6]),
     "he2+0.5he3": polynomial([0, 0, 1, 0.5]),
     "0.8he2+0.6he3": polynomial([0, 0, 0.8, 0.6]),
     "0.6he2+0.8he3": polynomial([0, 0, 0.6, 0.8]),
+    "0.8he3+0.6he4": polynomial([0, 0, 0, 0.8, 0.6]),
     **{name: as_link(name) for name in ("relu", "tanh", "sign")},
 }
-"""he2, he3 are the normalised Hermite polynomials."""
+"""he1, ..., he4 are the normalised Hermite polynomials."""
 
 
 def finite_law(kernel_function: str, n: int, d: int, law: str = "sphere") -> KernelSpectrum:

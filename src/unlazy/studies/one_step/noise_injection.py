@@ -7,20 +7,48 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, at_most, between, cite, claim, over_theory, parameter, static, value, within
+from unlazy.lab import (
+    OWN,
+    Output,
+    Study,
+    at_most,
+    between,
+    changes,
+    cite,
+    claim,
+    needs,
+    over_theory,
+    parameter,
+    path,
+    slope,
+    static,
+    value,
+    within,
+)
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
 FRESH = 3000
 ERRORS = ("test_error", "training_error")
+FINITE = "For finitely many copies the equations are this project's own, not the source's."
+DOUBLED = (4, 8, 16, 32, 64, 128)
+SHORT = "noisy copies of each input; 0: the explicit penalty"
 
 
 def _names(data):
     return [str(copies) if copies else "penalty" for copies in np.atleast_1d(parameter(data, "copies"))]
 
 
-COPIES = "noisy copies of each input; 0 is the explicit penalty"
-SHORT = "noisy copies of each input; 0: the explicit penalty"
+def _doubling(part, name):
+    """By how much the mean error changes when the copies are doubled, at each number of copies but the last."""
+    errors = needs(part.simulated, copies=DOUBLED)[name].mean("seed").sel(copies=list(DOUBLED))
+    return abs(errors.diff("copies", label="lower"))
+
+
+def _changes(data, name):
+    """`_doubling` of simulation or theory, for the figure."""
+    error = data[name].mean("seed") if "seed" in data.dims else data[name]
+    return abs(error.where(error.copies > 0, drop=True).diff("copies", label="lower"))
 
 
 @dataclass(frozen=True)
@@ -31,68 +59,90 @@ class NoiseInjectionStudy(Study):
     )
     sources = cite("dhifallah2021")
 
-    copies: int = static(3, f"{COPIES} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT, paired=True)
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
     width_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
     input_noise_variance: float = static(
-        0.25, "variance of the noise on the inputs", symbol=r"\delta^2", low=0, high=100
+        0.25, "variance of the noise on the inputs", symbol=r"\delta^2", low=0, high=100, paired=True
     )
     ridge: float = value(1e-3, "ridge", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.04, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
+    copies: tuple = path((1, 3, 30, 0), f"{SHORT} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT)
 
     outputs = {
-        "test_error": Output("test error on clean inputs, with label noise", ""),
-        "training_error": Output("mean squared residual over all copies", ""),
+        "test_error": Output("test error on clean inputs, with label noise", "", ("copies",)),
+        "training_error": Output("mean squared residual over all copies", "", ("copies",)),
     }
     presets = {
         "quick": {
-            "copies": {"copies": [1, 3, 30, 0], "d": 200, "seeds": 36},
-            "levels": {"input_noise_variance": [0.0, 0.0625, 0.25, 1.0], "copies": 0, "d": 200, "seeds": 12},
+            "main": {"d": 200, "seeds": 32},
+            "doubled": {"copies": list(DOUBLED), "d": 100, "seeds": 16},
+            "levels": {"input_noise_variance": [0.0, 0.0625, 0.25, 1.0], "copies": [0], "d": 200, "seeds": 12},
         },
         "full": {
-            "copies": {"copies": [1, 2, 3, 10, 30, 0], "d": 500, "seeds": 32},
+            "main": {"copies": [1, 2, 3, 10, 30, 0], "d": 500, "seeds": 32},
+            "doubled": {"copies": list(DOUBLED), "d": 300, "seeds": 64},
             "levels": {
                 "input_noise_variance": [0.0, 0.015625, 0.0625, 0.25, 1.0, 4.0],
-                "copies": 0,
+                "copies": [0],
                 "d": 500,
                 "seeds": 32,
             },
         },
     }
+    history = changes(
+        "theory training copies-rate",
+        "the error of few copies is a mean over blocks of them",
+        "one fit for each number of copies left the rate undecided",
+    )
     broadcasts = ("samples_per_dimension", "width_per_dimension", "ridge", "noise_variance")
     lines = {"levels": "input_noise_variance"}
     figure = panels(
         Panel(
             ERRORS,
             x=_names,
-            part="copies",
+            part="main",
             labels=("test, clean inputs", "training"),
             xlabel="noisy copies of each input",
             ylabel="mean squared error",
             log="y",
+        ),
+        Panel(
+            tuple(lambda data, name=name: _changes(data, name) for name in ERRORS),
+            x="copies",
+            part="doubled",
+            labels=("test, clean inputs", "training"),
+            xlabel="noisy copies of each input",
+            ylabel="change when they double",
+            log="xy",
         ),
         Panel("test_error", x="input_noise_variance", part="levels", ylabel="test error, explicit penalty"),
         width=3.5,
         height=3.0,
     )
 
-    @claim(
-        "dhifallah2021",
-        "",
-        within(0.08),
-        departs="For finitely many copies the equations are this project's own, not the source's.",
-    )
-    def theory(copies):
+    @claim("dhifallah2021", "", within(0.08), departs=FINITE)
+    def theory(main):
         """The test error on clean inputs is that of the theory for every number of copies, {criterion}."""
-        return over_theory(copies, "test_error")
+        return over_theory(main, "test_error")
+
+    @claim("dhifallah2021", "", within(0.08), departs=FINITE)
+    def training(main):
+        """So is the training error, the mean squared residual over all noisy copies: {criterion}."""
+        return over_theory(main, "training_error")
 
     @claim("dhifallah2021", "", between(0.95, 1.05), resampled=True)
-    def penalty(copies):
-        """Infinitely many copies are the explicit penalty: the error with 30 copies over that with the penalty is
+    def penalty(main):
+        """Infinitely many copies are the explicit penalty: both errors with 30 copies, over those with the penalty, are
         {criterion}."""
-        error = copies.simulated.test_error.mean("seed")
-        return error.sel(copies=30) / error.sel(copies=0)
+        errors = (main.simulated[name].mean("seed") for name in ERRORS)
+        return [error.sel(copies=30) / error.sel(copies=0) for error in errors]
+
+    @claim(OWN, "expansion of its equations in 1/copies", within(0.2, absolute=True), resampled=True)
+    def copies_rate(doubled):
+        """Finitely many copies differ from infinitely many by 1/copies: from 4 to 64 copies, what doubling them changes
+        in the test and in the training error has the slope -1, {criterion}."""
+        return [slope(_doubling(doubled, name), "copies", least=5) + 1 for name in ERRORS]
 
     @claim(
         "dhifallah2021",
@@ -104,12 +154,12 @@ class NoiseInjectionStudy(Study):
     def helps(levels):
         """Near interpolation noise on the inputs lowers the test error: at variance 0.25, over that without noise, it
         is {criterion}."""
-        error = levels.simulated.test_error.mean("seed")
+        error = levels.simulated.test_error.sel(copies=0).mean("seed")
         return error.sel(input_noise_variance=0.25) / error.sel(input_noise_variance=0.0)
 
     def memory(self) -> int:
         n, width = self._sizes()
-        return int(8 * (max(self.copies, 1) * n + FRESH) * (width + self.d))
+        return int(8 * (2 * n + FRESH) * (width + self.d) + 8 * 4 * width**2)
 
     def _sizes(self) -> tuple[int, int]:
         return round(self.samples_per_dimension * self.d), round(self.width_per_dimension * self.d)
@@ -125,7 +175,6 @@ class NoiseInjectionStudy(Study):
     def predict(self) -> dict[str, Any]:
         ratios = (self.samples_per_dimension, self.width_per_dimension)
         problem = ("tanh", "sign", *ratios, self.ridge, self.noise_variance)
-        found = noise_injection_equivalent(
-            *problem, input_noise_variance=self.input_noise_variance, copies=self.copies or np.inf
-        )
+        copies = np.array([number or np.inf for number in self.copies])
+        found = noise_injection_equivalent(*problem, input_noise_variance=self.input_noise_variance, copies=copies)
         return {"test_error": found.test_error, "training_error": found.training_error}

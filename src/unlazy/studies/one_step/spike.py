@@ -37,7 +37,7 @@ class Spike(Study):
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
-    step_size: tuple = path((1.0, 2.0, 3.0, 4.0, 6.0, 8.0), "step size", symbol=r"\eta", low=0, high=1e6)
+    step_size: tuple = path((1.0, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0), "step size", symbol=r"\eta", low=0, high=1e6)
 
     outputs = {
         "singular_value": Output("largest singular value", "s_1(W_1)", ("step_size",)),
@@ -46,7 +46,10 @@ class Spike(Study):
         ),
         "spike": Output("spike", r"\theta", ("step_size",), theory_only=True),
     }
-    history = (Change("alignment", "more seeds", "undecided on the draws that its new parameter names gave"),)
+    history = (
+        Change("singular-value", "the transition too", "at 16 draws it was within 1% there"),
+        Change("alignment", "more seeds", "undecided on the draws that its new parameter names gave"),
+    )
     presets = {
         "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 128},
         "full": {"step_samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
@@ -60,12 +63,13 @@ class Spike(Study):
 
     @claim("ba2022", "", within(0.03))
     def singular_value(main):
-        """The largest singular value is that of a spiked random matrix, {criterion}, away from the transition."""
-        return kept(main.simulated.singular_value / main.predicted.singular_value - 1, _away(main))
+        """The largest singular value is that of a spiked random matrix, {criterion}, at the transition too."""
+        return main.simulated.singular_value / main.predicted.singular_value - 1
 
     @claim("ba2022", "", within(0.05, absolute=True))
     def alignment(main):
-        """So is the squared cosine of its left vector with the target, {criterion}."""
+        """So is the squared cosine of its left vector with the target, {criterion}, if the spike is not within 10% of
+        the transition: there it is up to 0.11 above the limit at d = 400."""
         return kept(main.simulated.alignment - main.predicted.alignment, _away(main))
 
     @claim("ba2022", "", at_most(1.02))

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
         output_scale,
         own_network,
         planted,
-        planted_spectrum,
         replicas,
         rivals,
+        several_steps,
+        trained_features,
     )
 
 lazily(__name__)

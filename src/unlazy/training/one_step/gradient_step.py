@@ -7,6 +7,7 @@ half the mean squared error on samples of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ import numpy as np
 from unlazy.functions.elementwise import as_activation
 from unlazy.numerics.ridge import ridge_coefficients, ridge_solutions
 from unlazy.theory.one_step.moments import activation_moments
+
+_SINGLE = 1e-3
+"""The ridge from which on Gram matrices in single precision, whose errors are some 1e-6 in norm, are exact enough."""
 
 
 class Samples(NamedTuple):
@@ -49,10 +53,12 @@ class ReadoutErrors(NamedTuple):
     training_error: np.ndarray
 
 
-def draw_samples(rng: np.random.Generator, n: int, d: int, link: Any, noise_variance: float) -> Samples:
-    """Single-index samples whose direction is the first coordinate."""
-    inputs = rng.standard_normal((n, d))
-    truth = link(inputs[:, 0])
+def draw_samples(
+    rng: np.random.Generator, n: int, d: int, link: Any, noise_variance: float, precision: Any = np.float64
+) -> Samples:
+    """Single-index samples whose direction is the first coordinate; labels are in double precision."""
+    inputs = rng.standard_normal((n, d), dtype=precision)
+    truth = link(inputs[:, 0].astype(np.float64))
     return Samples(inputs, truth + np.sqrt(noise_variance) * rng.standard_normal(n), truth)
 
 
@@ -65,22 +71,30 @@ def first_step(
     support: Sequence[float] | None = None,
     with_output: bool = True,
 ) -> FirstStep:
-    """Draw the network and take its gradient.
+    """Draw the network and take its gradient, in the precision of the inputs.
 
     `support` is the set from which sqrt(N) a_i is drawn, normal if None. Without `with_output` the residual is y alone.
     """
-    n, d = samples.inputs.shape
-    sigma, linear = as_activation(activation), activation_moments(activation).linear
-    initial = rng.standard_normal((d, width)) / np.sqrt(d)
+    (n, d), precision = samples.inputs.shape, samples.inputs.dtype
+    linear = activation_moments(activation).linear
+    initial = rng.standard_normal((d, width), dtype=precision.type) / math.sqrt(d)
     raw = rng.standard_normal(width) if support is None else rng.choice(np.asarray(support, float), width)
-    second_layer = raw / np.sqrt(width)
-    hidden = samples.inputs @ initial
-    residual = samples.labels
+    second_layer = (raw / np.sqrt(width)).astype(precision)
+    direction = step_direction(samples, initial, second_layer, activation, with_output=with_output)
+    correlation = (samples.inputs.T @ samples.labels.astype(precision)) * (linear / n)
+    return FirstStep(initial, second_layer, direction, np.outer(correlation, second_layer))
+
+
+def step_direction(
+    samples: Samples, weights: np.ndarray, second_layer: np.ndarray, activation: str, *, with_output: bool = True
+) -> np.ndarray:
+    """sqrt(N) G (d, N) at any first layer (d, N): what a step adds to it per unit of its size."""
+    n, sigma = len(samples.inputs), as_activation(activation)
+    hidden = samples.inputs @ weights
+    residual = samples.labels.astype(hidden.dtype)
     if with_output:
-        residual = residual - sigma(hidden) @ second_layer / np.sqrt(width)
-    direction = samples.inputs.T @ (residual[:, None] * sigma.slope(hidden)) * (second_layer / n)
-    rank_one = np.outer(samples.inputs.T @ samples.labels * (linear / n), second_layer)
-    return FirstStep(initial, second_layer, direction, rank_one)
+        residual = residual - sigma(hidden) @ second_layer / math.sqrt(len(second_layer))
+    return samples.inputs.T @ (residual[:, None] * sigma.slope(hidden)) * (second_layer / n)
 
 
 def step_risks(
@@ -97,12 +111,45 @@ def step_risks(
     support: Sequence[float] | None = None,
     fresh: int = 2000,
 ) -> ReadoutErrors:
-    """Draw everything; both errors by step size and ridge. All step sizes share network, gradient, readout and test."""
-    step_data, data = (draw_samples(rng, n, d, link, noise_variance) for _ in range(2))
-    test = draw_samples(rng, fresh, d, link, 0.0)
+    """Draw everything; both errors by step size and ridge. All step sizes share network, gradient, readout and test.
+
+    The risk of erf features is exact, that of others a mean over `fresh` points.
+    """
+    precision = np.float32 if min(ridges) >= _SINGLE else np.float64
+    step_data, data = (draw_samples(rng, n, d, link, noise_variance, precision) for _ in range(2))
     step = first_step(rng, step_data, width, activation, support=support)
-    found = [features_readout(activation, step.weights(size), data, test, ridges) for size in step_sizes]
-    return ReadoutErrors(*map(np.array, zip(*found, strict=True)))
+    test = None if activation == "erf" else draw_samples(rng, fresh, d, link, 0.0, precision)
+    # sigma(X (W + eta G)) from two products for all step sizes
+    known, new = (None if s is None else (s.inputs @ step.initial, s.inputs @ step.direction) for s in (data, test))
+    sigma, errors = as_activation(activation), []
+    for size in map(float, step_sizes):
+        features = sigma(known[0] + size * known[1])
+        if test is None:
+            fits = ridge_coefficients(features, data.labels.astype(precision), n * np.asarray(ridges)).T
+            training_error = np.mean((features @ fits.astype(precision) - data.labels[:, None]) ** 2, axis=0)
+            errors.append(ReadoutErrors(erf_risk(step.weights(size), fits, link), training_error))
+        else:
+            errors.append(readout(features, data.labels, sigma(new[0] + size * new[1]), test.truth, ridges))
+    return ReadoutErrors(*map(np.array, zip(*errors, strict=True)))
+
+
+def erf_risk(weights: np.ndarray, fits: np.ndarray, link: Any) -> np.ndarray:
+    """E (b.erf(W^T x) - g(x_1))^2 for the columns b of `fits` (N, fits), of a first layer (d, N) and a smooth link.
+
+        E erf(u.x) erf(w.x) = (2/pi) arcsin(2 u.w / sqrt((1 + 2|u|^2)(1 + 2|w|^2)))      (Williams 1997)
+
+    and given s = x_1 a feature is erf(w_1 s / sqrt(1 + 2|w|^2 - 2 w_1^2)) on average.
+    """
+    sigma = as_activation("erf")
+    gram = (weights.T @ weights).astype(np.float64)
+    scale = 1 + 2 * np.diagonal(gram)
+    covariance = 2 / np.pi * np.arcsin(2 * gram / np.sqrt(scale[:, None] * scale))
+    s = np.linspace(-9, 9, 451)
+    density = np.exp(-(s**2) / 2) / np.exp(-(s**2) / 2).sum()
+    along = weights[0].astype(np.float64)
+    given = sigma(s[:, None] * (along / np.sqrt(scale - 2 * along**2)))
+    crossed = (density * link(s)) @ given
+    return density @ link(s) ** 2 - 2 * crossed @ fits + np.sum(fits * (covariance @ fits), axis=0)
 
 
 def features_readout(
