@@ -49,5 +49,6 @@ if TYPE_CHECKING:
         moment_residual,
         superorthogonal,
     )
+    from unlazy.theory.index_models.task_race import TaskRace, task_race
 
 lazily(__name__)

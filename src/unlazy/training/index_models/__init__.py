@@ -6,7 +6,8 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.training.index_models import (
-        additive_chain,
+        additive_network,
+        diverse_tasks,
         fine_tuned,
         first_steps,
         kernel_or_index,
