@@ -53,9 +53,9 @@ def test_the_network_makes_the_steps_of_its_definition():
 
 
 def test_the_network_follows_the_flow_in_high_dimension():
-    tasks, d, size, neurons = 3, 400, 0.1, 16
+    tasks, d, size, neurons = 3, 200, 0.1, 4
     start = np.array([0.5, 0.3, 0.0])
-    steps = 64 * 160
+    steps = 64 * 200
     weights = np.random.default_rng(3).standard_normal((neurons, d))
     weights[:, :tasks] = 0
     weights *= np.sqrt(1 - start @ start) / np.linalg.norm(weights, axis=1, keepdims=True)

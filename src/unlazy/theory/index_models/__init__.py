@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         sample_complexity,
     )
     from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient, step_price
+    from unlazy.theory.index_models.leaps import Leap, leap_exponent, staircase_samples
     from unlazy.theory.index_models.online_sgd import (
         Drift,
         crossing_time,

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
         diverse_tasks,
         fine_tuned,
         first_steps,
+        giant_steps,
         kernel_or_index,
         lasso,
         one_shot,
         online_index,
         overlap_chain,
         reused_runs,
+        staircase_chain,
         traced_links,
     )
 

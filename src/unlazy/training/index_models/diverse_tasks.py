@@ -17,7 +17,7 @@ from unlazy.training.index_models.online_index import init
 
 SHARES = ((1.0, 0.0), (0.8, 0.6), (0.8, -0.6), (0.96, 0.28))
 """Of h_3 and h_4 in the links, one after the other: information exponent 3, C_k = 1.25."""
-PHASES = ((3, 1.0), (1, 0.25), (1, 0.0625))
+PHASES = ((4, 1.0), (2, 0.3), (1, 0.1))
 """Parts of the samples, and their step sizes over the first."""
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 REACH = 3.0

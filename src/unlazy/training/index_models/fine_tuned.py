@@ -77,7 +77,7 @@ def fine_tuned_risks(
 
     def risk(weights: Array, target: Array, size: Array) -> Array:
         features = jax.nn.relu(jnp.sign(signs) * (x @ weights.T) + biases)
-        fit = lasso_cv(features[:largest_n], target[:largest_n] + jnp.sqrt(noise_variance) * noise, size)
+        fit = lasso_cv(features[:largest_n], target[:largest_n] + jnp.sqrt(noise_variance) * noise, size, sweeps=8)
         return ((features[largest_n:] @ fit.coefficients + fit.intercept - target[largest_n:]) ** 2).mean()
 
     by_size = jax.vmap(risk, (None, None, 0))
