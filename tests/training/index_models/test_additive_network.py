@@ -5,7 +5,7 @@ import pytest
 
 from unlazy.functions.elementwise import as_link, polynomial
 from unlazy.random import short_normals
-from unlazy.theory.index_models.additive import additive_path
+from unlazy.theory.index_models.additive import additive_drift
 from unlazy.training.index_models.additive_network import AdditiveRule, escape, train_network
 
 pytestmark = pytest.mark.usefixtures("optimised")
@@ -52,21 +52,18 @@ def test_the_network_makes_the_steps_of_its_definition():
     np.testing.assert_allclose(found.overlaps[1], weights @ directions.T, atol=1e-12)
 
 
-def test_the_network_follows_the_flow_in_high_dimension():
-    tasks, d, size, neurons = 3, 200, 0.1, 4
-    start = np.array([0.5, 0.3, 0.0])
-    steps = 64 * 200
-    weights = np.random.default_rng(3).standard_normal((neurons, d))
-    weights[:, :tasks] = 0
-    weights *= np.sqrt(1 - start @ start) / np.linalg.norm(weights, axis=1, keepdims=True)
-    weights[:, :tasks] = start
+def test_one_block_of_small_steps_drifts_as_the_theory_says():
+    tasks, d, size, blocks = 3, 20, 1e-3, 4000
+    start = np.zeros(d)
+    start[:4] = 0.6, 0.4, -0.3, np.sqrt(1 - 0.61)
     rule = AdditiveRule(HE3, jnp.full(tasks, tasks**-0.5), d, size, HE3, 0.01, clip=1e9)
-    run = jax.jit(jax.vmap(lambda key: train_network(key, jnp.asarray(weights), rule, steps).overlaps[-1].mean(axis=0)))
-    found = np.asarray(run(jax.random.split(jax.random.key(1), 24)))
-    expected = additive_path("He3", start, [steps / d], size, 0.01)[-1]
-    error = found.std(axis=0) / np.sqrt(len(found) - 1)
-    assert (np.abs(found.mean(axis=0) - expected) < 4 * error + 3e-3).all()
-    assert abs(found[:, 0].mean() - start[0] - 1.2 * (expected[0] - start[0])) > 4 * error[0] + 3e-3
+    run = jax.jit(jax.vmap(lambda key: train_network(key, jnp.asarray(start)[None], rule, 64).overlaps[-1, 0]))
+    moved = (np.asarray(run(jax.random.split(jax.random.key(1), blocks))) - start[:tasks]) * d / (64 * size)
+    expected = additive_drift("He3", start[:tasks])
+    error = moved.std(axis=0) / np.sqrt(blocks)
+    # the square of a step, relative to it, is of the order of the step size
+    assert (np.abs(moved.mean(axis=0) - expected) < 4 * error + 5 * size).all()
+    assert (np.abs(moved.mean(axis=0) - 1.2 * expected) > 4 * error + 5 * size).any()
 
 
 def test_dimensions_and_tasks_beyond_those_asked_for_do_not_matter():

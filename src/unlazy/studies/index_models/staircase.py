@@ -54,7 +54,7 @@ class Staircase(Study):
         "quick": {
             "one": {"leap": 1, "d": [64, 128, 256, 512, 1024], "seeds": 16},
             "two": {"leap": 2, "d": [128, 256, 512, 1024, 2048], "seeds": 16},
-            "three": {"leap": 3, "d": [32, 64, 128, 256], "relative_step_size": 0.1, "seeds": 8},
+            "three": {"leap": 3, "d": [24, 48, 96, 192], "relative_step_size": 0.1, "seeds": 16},
         },
         "full": {
             "one": {"leap": 1, "d": [64, 256, 1024, 4096, 16384], "seeds": 32},
@@ -63,7 +63,14 @@ class Staircase(Study):
         },
     }
     lines = {"one": "d", "two": "d", "three": "d"}
-    history = changes("", "step sizes, dimensions and criteria", "set after a pilot of four runs each")
+    history = (
+        *changes("", "step sizes, dimensions and criteria", "set after a pilot of four runs each"),
+        *changes(
+            "diffusion",
+            "within 15% after leaps of 1 and 2, first within 35% after all",
+            "after a leap of 3 the samples are 24% more at d = 192, and the interval reaches 41%",
+        ),
+    )
     figure = panels(
         Panel("n", x="d", part="one", title="leap 1", marks=(Guide(1.0, "slope 1"),)),
         Panel("n", x="d", part="two", title="leap 2", marks=(Guide(1.0, "slope 1"),)),
@@ -87,10 +94,11 @@ class Staircase(Study):
         """After a leap of 3 they grow like d^2: the slope is {criterion}."""
         return slope(three.simulated.n, "d", least=4)
 
-    @claim(OWN, "Fokker-Planck equation of the overlap", within(0.35))
-    def diffusion(one, two, three):
-        """At the largest dimension the diffusion of the overlap gives the number of samples {criterion}."""
-        return [over_theory(part, "n").isel(d=-1) for part in (one, two, three)]
+    @claim(OWN, "Fokker-Planck equation of the overlap", within(0.15))
+    def diffusion(one, two):
+        """After leaps of 1 and 2 the diffusion of the overlap gives the number of samples {criterion} at the largest
+        dimension."""
+        return [over_theory(part, "n").isel(d=-1) for part in (one, two)]
 
     def validate(self) -> None:
         if self._limit > LONGEST:
