@@ -82,14 +82,15 @@ class FineTuning(Study):
         ),
     )
     figure = panels(
-        Panel("risk", x="n", by="new_tasks", at={"arm": "localised"}, line=True, title="trained neurons"),
+        Panel("risk", x="n", by="new_tasks", at={"arm": "localised"}, line=True),
         Panel(
             tuple(lambda data, arm=arm: data.risk.sel(arm=arm) for arm in ARMS),
             x="new_tasks",
             at={"n": 400},
             labels=tuple(ARMS.values()),
             line=True,
-            title="400 samples",
+            log="xy",
+            legend="lower right",
             ylabel="mean squared error",
             marks=(Guide(1.0, "slope 1"),),
         ),

@@ -77,12 +77,11 @@ class GiantStepsStudy(Study):
                 at={"target": target},
                 labels=tuple(ARMS.values()),
                 line=True,
-                title=title,
                 ylabel="squared overlap, last direction",
-                log="y",
+                log="xy",
                 legend=target == "h3",
             )
-            for target, title in (("h3", "$h_3(z_1)$"), ("staircase", "$z_1+z_1z_2$"), ("product", "$z_1z_2z_3$"))
+            for target in TARGETS
         ),
         width=3.0,
         height=3.0,

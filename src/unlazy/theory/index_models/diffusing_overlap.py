@@ -39,8 +39,8 @@ def arrived_share(motion: Motion, d: float, target: float, times: np.ndarray) ->
 
     value = np.polynomial.polynomial.polyval
     both = value(-target, motion.drift) < 0
-    ends = np.arcsinh(math.sqrt(d) * np.array([-target if both else -1.0, target]))
-    faces = np.sinh(np.linspace(*ends, _CELLS + 1)) / math.sqrt(d)
+    low, high = (math.asinh(math.sqrt(d) * end) for end in (-target if both else -1.0, target))
+    faces = np.sinh(np.linspace(low, high, _CELLS + 1)) / math.sqrt(d)
     middles = (faces[1:] + faces[:-1]) / 2
     places = np.concatenate([faces[:1], middles, faces[-1:]])
     widths, distances = np.diff(faces), np.diff(places)
