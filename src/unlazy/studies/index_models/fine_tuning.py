@@ -90,6 +90,7 @@ class FineTuning(Study):
             labels=tuple(ARMS.values()),
             line=True,
             log="xy",
+            ylim=(0.0015, 0.5),
             legend="lower right",
             ylabel="mean squared error",
             marks=(Guide(1.0, "slope 1"),),
