@@ -32,10 +32,10 @@ def test_without_samples_of_the_second_degree_a_kernel_has_n_over_its_multiplici
     np.testing.assert_allclose(predicted["r_squared"][0], predicted["kernel_bound"], rtol=0.02)
 
 
-def test_random_starts_of_one_task_have_no_flow():
-    assert np.isinf(AdditiveScaling(tasks=1, relative_start_overlap=0.0).predict()["n"])
-    many = [
-        AdditiveScaling(tasks=tasks, relative_start_overlap=0.0).predict()["drift_only_n"] / tasks
-        for tasks in (2, 4, 16)
-    ]
-    assert many[0] > many[1] > many[2]
+def test_from_random_starts_one_task_is_learned_too_and_a_task_of_many_sooner_than_alone():
+    n = [AdditiveScaling(tasks=tasks).predict()["n"] / tasks for tasks in (1, 4, 16)]
+    assert np.isfinite(n[0])
+    assert n[0] > n[1] > n[2]
+    shares = [AdditiveScaling(tasks=8, strength_ratio=c).predict()["weak_share"] for c in (1.0, 1.5, 3.0)]
+    np.testing.assert_allclose(shares[0], 0.5)
+    assert shares[0] > shares[1] > shares[2] > 0

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         sample_complexity,
     )
     from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient, step_price
+    from unlazy.theory.index_models.leaps import Leap, leap_exponent, staircase_samples
     from unlazy.theory.index_models.online_sgd import (
         Drift,
         crossing_time,
@@ -49,5 +50,6 @@ if TYPE_CHECKING:
         moment_residual,
         superorthogonal,
     )
+    from unlazy.theory.index_models.task_race import TaskRace, task_race
 
 lazily(__name__)

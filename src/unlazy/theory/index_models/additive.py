@@ -4,8 +4,8 @@
     w <- normalise(w + (step_size/d) y activation'(<w, x>) (x - <w, x> w)),      one fresh pair (x, y) per step
 
 with polynomials, link = sum_j a_j h_j and activation = sum_j b_j h_j (`unlazy.functions`), which is the link unless
-another one is given. The overlaps m_l = <w, theta_l> are a Markov chain, drawn by
-`training.index_models.additive_chain`; here are its drift and spread in closed form and the flow that they give.
+another one is given. The overlaps m_l = <w, theta_l> are a Markov chain; here are its drift and spread in closed form
+and the flow that they give. `training.index_models.additive_network` draws it, `task_race` adds the random start.
 Sources: Oko, Song, Suzuki & Wu (2024), Ben Arous et al. (2021).
 """
 
@@ -54,7 +54,7 @@ def additive_step_size(link: LinkLike, d: ArrayLike, tasks: ArrayLike, relative_
     >>> print(additive_step_size("He3", d=[100, 400], tasks=4, relative_step_size=0.5))
     [0.025  0.0125]
     """
-    signal = np.flatnonzero(_polynomial("link", link)[1:]) + 1
+    signal = np.flatnonzero(hermite_polynomial("link", link)[1:]) + 1
     if not signal.size or signal[0] < 2:
         raise InputError("link must have information exponent >= 2, got a link that is constant or correlated with z")
     given = _checked(d=d, tasks=tasks, relative_step_size=relative_step_size)
@@ -326,7 +326,7 @@ def _overlaps(name: str, overlaps: ArrayLike) -> np.ndarray:
     return m
 
 
-def _polynomial(name: str, function: LinkLike) -> np.ndarray:
+def hermite_polynomial(name: str, function: LinkLike) -> np.ndarray:
     """The Hermite coefficients of a polynomial."""
     found = as_link(function, name)
     if found.hermite_coefficients is None:
@@ -336,7 +336,10 @@ def _polynomial(name: str, function: LinkLike) -> np.ndarray:
 
 def _moments(link: LinkLike, activation: LinkLike | None) -> _Moments:
     """Exact by Gauss-Hermite rules: everything is a polynomial."""
-    a, b = _polynomial("link", link), _polynomial("activation", link if activation is None else activation)
+    a, b = (
+        hermite_polynomial("link", link),
+        hermite_polynomial("activation", link if activation is None else activation),
+    )
     target, pupil = as_link(link), as_activation(link if activation is None else activation)
     most = max(a.size, b.size) - 1
     signal = np.arange(most + 1) * np.pad(a, (0, most + 1 - a.size)) * np.pad(b, (0, most + 1 - b.size))

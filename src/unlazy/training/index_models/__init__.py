@@ -6,15 +6,18 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.training.index_models import (
-        additive_chain,
+        additive_network,
+        diverse_tasks,
         fine_tuned,
         first_steps,
+        giant_steps,
         kernel_or_index,
         lasso,
         one_shot,
         online_index,
         overlap_chain,
         reused_runs,
+        staircase_chain,
         traced_links,
     )
 
