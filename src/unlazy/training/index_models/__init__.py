@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         one_shot,
         online_index,
         overlap_chain,
+        partial_trace,
         reused_runs,
         traced_links,
     )
