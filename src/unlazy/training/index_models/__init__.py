@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         overlap_chain,
         partial_trace,
         reused_runs,
+        smoothed_push,
         traced_links,
     )
 
