@@ -85,7 +85,7 @@ class SmoothedLandscape(Study):
     presets = {
         "quick": {
             "third": THIRD | {"d": [40.0, 90.0, 200.0, 450.0], "seeds": 32},
-            "fourth": FOURTH | {"d": [20.0, 40.0, 80.0, 160.0], "seeds": 16},
+            "fourth": FOURTH | {"d": [20.0, 40.0, 80.0, 160.0], "seeds": 32},
             "plain": PLAIN | {"d": [12.0, 22.0, 40.0, 72.0], "seeds": 40},
         },
         "full": {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         partial_trace,
         reused_runs,
         smoothed_push,
+        strong_recovery,
         traced_links,
     )
 
