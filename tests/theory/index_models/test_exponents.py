@@ -65,7 +65,9 @@ class TestInformationExponent:
     def test_a_hermite_polynomial_has_its_degree(self, k):
         assert information_exponent(f"He{k}").exponent == k
 
-    @pytest.mark.parametrize(("name", "exponent"), [("relu", 1), ("abs", 2), ("cos", 2), ("z2exp", 4), ("sign", 1)])
+    @pytest.mark.parametrize(
+        ("name", "exponent"), [("relu", 1), ("abs", 2), ("cos", 2), ("z2exp", 4), ("sign", 1), ("sign3", 3)]
+    )
     def test_exponents_of_named_links(self, name, exponent):
         assert information_exponent(name).exponent == exponent
 

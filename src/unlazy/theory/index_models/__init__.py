@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         stall_overlap,
         stall_step_size,
     )
+    from unlazy.theory.index_models.partial_trace import PartialTrace, partial_trace_overlap
+    from unlazy.theory.index_models.smoothing import smoothed_drift, smoothed_samples
     from unlazy.theory.index_models.spectral import (
         SpectralOverlap,
         best_linear_transform,

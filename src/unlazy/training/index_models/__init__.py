@@ -16,8 +16,11 @@ if TYPE_CHECKING:
         one_shot,
         online_index,
         overlap_chain,
+        partial_trace,
         reused_runs,
+        smoothed_push,
         staircase_chain,
+        strong_recovery,
         traced_links,
     )
 

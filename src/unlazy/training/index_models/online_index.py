@@ -41,8 +41,10 @@ class SecondLayer(NamedTuple):
 
     relative_risk: Array
     """Mean squared error at fresh points without noise, over the variance of the link there."""
+    absolute_error: Array
+    """The mean of |f - f*| there."""
     ridge: Array
-    """The one of `RIDGES` that was chosen."""
+    """The one that was chosen."""
 
 
 def init(key: Array, width: int, d: int, dtype: Any = None) -> Array:
@@ -180,6 +182,7 @@ def fit_second_layer(
     reach: float = 3.0,
     samples_per_neuron: int = 5,
     test_points: int = 4000,
+    ridges: Sequence[float] = RIDGES,
 ) -> SecondLayer:
     """Phase II: ridge regression on sigma(w_j.x + b_j) and a constant, fresh b_j uniform on [-reach, reach].
 
@@ -196,9 +199,10 @@ def fit_second_layer(
     labels = truth[: fitted + chosen] + jnp.sqrt(noise_variance) * normal(noise_key, (fitted + chosen,))
     squares, basis = jnp.linalg.eigh(features[:fitted].T @ features[:fitted] / fitted)
     rotated = basis.T @ (features[:fitted].T @ labels[:fitted]) / fitted
-    dual = basis @ (rotated[:, None] / (jnp.maximum(squares, 0.0)[:, None] + jnp.asarray(RIDGES)))
+    dual = basis @ (rotated[:, None] / (jnp.maximum(squares, 0.0)[:, None] + jnp.asarray(ridges)))
     outputs = features[fitted:] @ dual
     errors = jnp.mean((outputs[:chosen] - labels[fitted:, None]) ** 2, axis=0)
     best = jnp.argmin(errors)
     test = truth[fitted + chosen :]
-    return SecondLayer(jnp.mean((outputs[chosen:, best] - test) ** 2) / jnp.var(test), jnp.asarray(RIDGES)[best])
+    off = outputs[chosen:, best] - test
+    return SecondLayer(jnp.mean(off**2) / jnp.var(test), jnp.mean(jnp.abs(off)), jnp.asarray(ridges)[best])

@@ -79,13 +79,15 @@ def clipped(rule: Rule, psi: Array, d: ArrayLike) -> Array:
     return jnp.clip(rule.step_size / d * psi, -limit, limit)
 
 
-def step(draws: Draws, overlap: Array, d: ArrayLike, rule: Rule, link: Link, derivative: Callable) -> Array:
-    """The overlaps after one example each."""
+def step(
+    draws: Draws, overlap: Array, d: ArrayLike, rule: Rule, link: Link, derivative: Callable, pushed: Callable = push
+) -> Array:
+    """The overlaps after one example each; `pushed` is psi, as `push` is."""
     u, v, rest, noise = draws
     side = jnp.sqrt((1 - overlap) * (1 + overlap))
     label = link(overlap * u + side * v) + jnp.sqrt(rule.noise_variance) * noise
     square = v**2 + rest
-    c = clipped(rule, push(rule, derivative, u, label, square / d), d)
+    c = clipped(rule, pushed(rule, derivative, u, label, square / d), d)
     moved = (overlap + c * side * v) / jnp.sqrt(1 + c**2 * square)
     # rounding must not leave [-1, 1]
     return jnp.clip(moved, -1.0, 1.0)
@@ -154,11 +156,13 @@ def crossing_step(
     activation: Link = LINKS["relu"],
     target_overlap: ArrayLike = 0.5,
     share: float = 0.5,
+    pushed: Callable = push,
 ) -> Array:
     """The first number of examples after which at least `share` of the chains have |m| >= `target_overlap`, or -1.
 
     Looked at after every example, and no longer than needed: the chains go on in blocks of 64 examples until then, or
-    until `largest_steps`, which may be traced. Everything else as in `train`.
+    until `largest_steps`, which may be traced. `pushed` is what an example does, as in `step`. Everything else as in
+    `train`.
     """
     start = _checked(start, d, rule)
     check_known("largest_steps", largest_steps, whole=True, ndim=0, low=1)
@@ -175,7 +179,7 @@ def crossing_step(
         draws = _draw_block(key, index, start, d, rule)
 
         def one(overlap: Array, drawn: Draws) -> tuple[Array, Array]:
-            moved = step(drawn, overlap, d, rule, link, activation.slope)
+            moved = step(drawn, overlap, d, rule, link, activation.slope, pushed)
             return moved, moved
 
         overlap, path = jax.lax.scan(one, overlap, draws)
