@@ -73,26 +73,20 @@ def gradient_outer_product(
     """
     n, d = rows.shape
     nonlinear = kernel._replace(linear=0.0).matrix(distances, None)
+    slopes = kernel.linear * (metric.rows.T @ dual) / metric.square
     if kernel.kind == SUM:
-        squares = np.zeros(d)
-        weights = nonlinear / (kernel.bandwidth * metric.unit)
-        for output in dual.T:
-            weighted = weights * output
-            slope = metric.rows.T @ output / metric.square / metric.unit
-            for j in range(d):
-                column = metric.rows[:, j]
-                signs = np.sign(column[:, None] - column)
-                gradient = -metric.root[j] * np.einsum("ik,ik->i", weighted, signs)
-                squares[j] += np.mean((gradient + kernel.linear * metric.root[j] * slope[j]) ** 2)
-        return squares
+        weights, squares = -nonlinear / kernel.bandwidth, np.zeros(d)
+        for j, column in enumerate(metric.rows.T):
+            gradients = (weights * np.sign(column[:, None] - column)) @ dual + slopes[j]
+            squares[j] = np.sum(gradients**2) / n
+        return squares * (metric.root / metric.unit) ** 2
     scaled = np.maximum(distances / kernel.bandwidth, _TINY)
     pull = nonlinear * kernel.power * scaled ** (kernel.power - 2) / kernel.bandwidth**2
     pull[distances <= _TINY] = 0.0
     total = np.zeros((d, d))
-    for output in dual.T:
+    for output, slope in zip(dual.T, slopes.T, strict=True):
         weighted = pull * output
-        inside = weighted @ metric.rows - weighted.sum(axis=1)[:, None] * metric.rows
-        inside += kernel.linear * (metric.rows.T @ output) / metric.square
+        inside = weighted @ metric.rows - weighted.sum(axis=1)[:, None] * metric.rows + slope
         gradient = _rooted(inside, metric.root.T) / metric.unit
         total += gradient.T @ gradient / n
     return total

@@ -18,13 +18,14 @@ from unlazy.numerics.ridge import left_out_residuals
 
 BANDWIDTHS = tuple(2.0**k for k in range(-3, 5))
 POWERS, LINEAR = (1.0, 1.4), (0.0, 1.0, 10.0)
-PENALTIES = np.geomspace(1e-6, 1e2, 16)
+PENALTIES = np.geomspace(1e-6, 1e3, 16)
 """Of a kernel whose diagonal is 1."""
 SHAPES = ((0.5, 0.1), (0.5, 0.4), (0.25, 0.1))
 """Exponents of the gradients' outer product, and shares of the identity."""
 ROUNDS = 3
 _SEARCH_ROWS = 400
 _FLIPS = 2
+_BLOCK = 4096
 
 
 class Shape(NamedTuple):
@@ -49,10 +50,14 @@ class Fit(NamedTuple):
     def loss(self) -> float:
         return float(np.sum(self.residuals**2))
 
-    def predict(self, rows: np.ndarray) -> np.ndarray:
-        placed = self.metric.placed(rows)
+    def matrix(self, placed: np.ndarray) -> np.ndarray:
+        """The kernel of rows in the metric with those of the fit."""
         products = self.metric.products(placed) if self.kernel.linear else None
-        return self.kernel.matrix(self.metric.distances(placed), products) @ self.dual
+        return self.kernel.matrix(self.metric.distances(placed), products)
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        blocks = [self.matrix(self.metric.placed(block)) @ self.dual for block in _blocks(rows)]
+        return np.concatenate(blocks)
 
 
 class Round(NamedTuple):
@@ -62,6 +67,10 @@ class Round(NamedTuple):
     shapes: tuple[Shape, ...]
     predictions: np.ndarray
     """(n, outputs), each left out by a fit whose metric the other half taught."""
+
+
+def _blocks(rows: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(rows, -(-len(rows) // _BLOCK))
 
 
 def fit(kernel: LaplaceKernel, rows: np.ndarray, targets: np.ndarray, root: np.ndarray) -> Fit:
@@ -99,7 +108,7 @@ def first_kernel(kind: str, rows: np.ndarray, targets: np.ndarray, random: np.ra
     return best([kernel._replace(bandwidth=bandwidth) for bandwidth in near])
 
 
-def learned_root(found: Fit, rows: np.ndarray, shape: Shape, gradients: np.ndarray) -> np.ndarray:
+def learned_root(shape: Shape, gradients: np.ndarray) -> np.ndarray:
     """(1 - share) (G / mean)^power + share I."""
     values, vectors = (gradients, None) if gradients.ndim == 1 else (np.diag(gradients), None)
     if gradients.ndim == 2 and not shape.diagonal:
@@ -139,7 +148,7 @@ def rounds(
         gradients = [taught(one, rows[half], random) for one, half in zip(fits, halves, strict=True)]
         tried = []
         for shape in (Shape(power, share, diagonal) for power, share in SHAPES for diagonal in diagonals):
-            roots = [learned_root(one, rows, shape, each) for one, each in zip(fits, gradients, strict=True)]
+            roots = [learned_root(shape, each) for each in gradients]
             # the metric of one half, judged on the other
             judged = [fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots[::-1], strict=True)]
             tried.append((sum(one.loss for one in judged), shape, roots, judged))
@@ -153,11 +162,18 @@ def rounds(
     return found
 
 
+def linear_round(rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray]) -> Round:
+    """Ridge regression."""
+    kernel = LaplaceKernel(DISTANCE, np.inf, linear=1.0)
+    fits = [fit(kernel, rows[half], targets[half], np.ones(rows.shape[1])) for half in halves]
+    return Round(kernel, (), _crossed(fits, targets, halves))
+
+
 def refit(one: Round, rows: np.ndarray, targets: np.ndarray, random: Any) -> Fit:
     """The same rounds with all rows."""
     found = fit(one.kernel, rows, targets, np.ones(rows.shape[1]))
     for shape in one.shapes:
-        root = learned_root(found, rows, shape, taught(found, rows, random))
+        root = learned_root(shape, taught(found, rows, random))
         found = fit(one.kernel, rows, targets, root)
     return found
 
