@@ -24,18 +24,31 @@ _CYCLES = {"year": 365.2425, "week": 7.0}
 
 
 class NumberColumn(NamedTuple):
-    """What is known of a column of numbers; `seconds` marks dates."""
+    """A column of numbers, or of dates in days."""
 
     name: Any
     dates: bool
     center: float
     spread: float
     gaps: bool
+    cycles: tuple[str, ...]
+    """Of which dates have the time: sine and cosine."""
+
+    def names(self) -> list[str]:
+        turns = [
+            f"{turn} of the time of the {cycle} of {self.name}" for cycle in self.cycles for turn in ("sine", "cosine")
+        ]
+        return [str(self.name), *turns, *([f"{self.name} is missing"] if self.gaps else [])]
 
 
 class LevelColumn(NamedTuple):
+    """A column of text, and its levels that are common enough."""
+
     name: Any
     levels: tuple[str, ...]
+
+    def names(self) -> list[str]:
+        return [f"{self.name} = {level}" for level in self.levels]
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -78,7 +91,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             column = frame.iloc[:, place]
             for known in self._learned(name, column):
                 found.append(known)
-                sources += [place] * len(_names(known))
+                sources += [place] * len(known.names())
         if not found:
             raise InputError(f"X must have a column with different values, got {frame.shape[1]} without")
         self.columns_, self.sources_ = tuple(found), np.array(sources)
@@ -101,7 +114,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns out: 'age', 'age is missing', 'city = Rome'."""
         check_is_fitted(self)
-        return np.array([name for known in self.columns_ for name in _names(known)], dtype=object)
+        return np.array([name for known in self.columns_ for name in known.names()], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -142,8 +155,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 return self._leave_out(name, "it has no values")
             if np.ptp(values[known]) == 0 and known.all():
                 return self._leave_out(name, "it is constant")
-            center, spread = self._scales(values[known])
-            return [NumberColumn(name, dates, center, spread, not known.all())]
+            span = float(np.ptp(values[known]))
+            cycles = tuple(cycle for cycle, days in _CYCLES.items() if dates and span >= 2 * days)
+            return [NumberColumn(name, dates, *self._scales(values[known]), not known.all(), cycles)]
         words = _words(column)
         levels, counts = np.unique(words, return_counts=True)
         if set(levels) == {MISSING}:
@@ -174,13 +188,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         scaled = (np.where(gaps, known.center, values) - known.center) / known.spread
         if self.scale == "robust":
             scaled = _CLIP * np.tanh(scaled / _CLIP)
-        return np.column_stack([scaled, gaps.astype(np.float64)]) if known.gaps else scaled[:, None]
-
-
-def _names(known: NumberColumn | LevelColumn) -> list[str]:
-    if isinstance(known, LevelColumn):
-        return [f"{known.name} = {level}" for level in known.levels]
-    return [str(known.name), f"{known.name} is missing"] if known.gaps else [str(known.name)]
+        parts = [scaled]
+        for cycle in known.cycles:
+            angle = 2 * np.pi * np.where(gaps, 0.0, values) / _CYCLES[cycle]
+            parts += [np.where(gaps, 0.0, turn(angle)) for turn in (np.sin, np.cos)]
+        return np.column_stack([*parts, gaps] if known.gaps else parts).astype(np.float64)
 
 
 def _values(name: Any, column: pd.Series, dates: bool) -> np.ndarray:
@@ -188,7 +200,6 @@ def _values(name: Any, column: pd.Series, dates: bool) -> np.ndarray:
     import pandas as pd
 
     if dates:
-        days = pd.to_datetime(column, utc=True).astype("int64") / (1e9 * _DAY) if False else None
         stamps = pd.to_datetime(column, utc=True)
         days = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds() / _DAY
         return days.to_numpy(np.float64)

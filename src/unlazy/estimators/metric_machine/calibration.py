@@ -36,6 +36,11 @@ def calibrated(scores: np.ndarray, codes: np.ndarray) -> Calibration:
         value = -np.sum(one_hot * log_softmax(logits, axis=1)) / n
         return value, np.append(scale * np.sum(wrong * scores), wrong.sum(axis=0)[1:])
 
-    found = minimize(loss, np.append(np.log(4.0), np.zeros(classes - 1)), jac=True, method="L-BFGS-B",
-                     bounds=[(-3, np.log(_LARGEST))] + [(-_LARGEST, _LARGEST)] * (classes - 1))
+    found = minimize(
+        loss,
+        np.append(np.log(4.0), np.zeros(classes - 1)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-3, np.log(_LARGEST))] + [(-_LARGEST, _LARGEST)] * (classes - 1),
+    )
     return Calibration(float(np.exp(found.x[0])), np.append(0.0, found.x[1:]))

@@ -150,7 +150,9 @@ def rounds(
         for shape in (Shape(power, share, diagonal) for power, share in SHAPES for diagonal in diagonals):
             roots = [learned_root(shape, each) for each in gradients]
             # the metric of one half, judged on the other
-            judged = [fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots[::-1], strict=True)]
+            judged = [
+                fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots[::-1], strict=True)
+            ]
             tried.append((sum(one.loss for one in judged), shape, roots, judged))
         loss, shape, roots, judged = min(tried, key=lambda one: one[0])
         if loss >= losses[-1]:
