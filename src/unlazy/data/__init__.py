@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         real,
         signal_tokens,
         single_index,
+        table_encoder,
         unit_vectors,
     )
 

@@ -178,9 +178,9 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
 
 
 class MetricMachineClassifier(ClassifierMixin, MetricMachine):
-    """`MetricMachineRegressor` of one column for each class, and probabilities softmax(scale scores + shifts).
+    """`MetricMachineRegressor` of one column for each class, whose scores become probabilities.
 
-    Scale and shifts have the least log loss on the cross-fitted scores.
+    They are calibrated for the least log loss of the cross-fitted scores (`calibration`).
 
     Parameters and further attributes as there; `leave_one_out_` are probabilities (n, classes), `score_` is the share
     of right classes, and `stage_scores_` are R^2 of the scores.
@@ -199,7 +199,8 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
             raise InputError(f"y must hold at least 2 classes, got only {self.classes_[0]}")
         one_hot = np.eye(len(self.classes_))[codes]
         self._outputs = len(self.classes_)
-        crossed = self._learn(X, one_hot - one_hot.mean(axis=0), codes)
+        self._shares = one_hot.mean(axis=0)
+        crossed = self._learn(X, one_hot - self._shares, codes) + self._shares
         here = codes[self.metric_indices_]
         self._calibration = calibrated(crossed, here)
         self.leave_one_out_ = self._calibration(crossed)
@@ -212,7 +213,7 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, classes)"""
         check_is_fitted(self)
-        return self._calibration(self._scores(X))
+        return self._calibration(self._scores(X) + self._shares)
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,)"""
