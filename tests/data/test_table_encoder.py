@@ -69,7 +69,7 @@ def test_robust_numbers_are_bounded():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TableEncoder("big").fit([[1.0], [2.0]]), "scale must be"),
+        (lambda: TableEncoder("big").fit([[1.0], [2.0]]), "scaling must be"),
         (lambda: TableEncoder(least_count=0).fit([[1.0], [2.0]]), "least_count must be"),
         (lambda: TableEncoder().fit(pd.DataFrame({"a": [1, 1]})), "X must have a column with different values"),
         (lambda: TableEncoder().fit(pd.DataFrame({"a": [1e200, 1]})), "column 'a' must be between"),

@@ -23,7 +23,7 @@ _DAY = 86_400.0
 _CYCLES = {"year": 365.2425, "week": 7.0}
 
 
-class NumberColumn(NamedTuple):
+class _NumberColumn(NamedTuple):
     """A column of numbers, or of dates in days."""
 
     name: Any
@@ -41,7 +41,7 @@ class NumberColumn(NamedTuple):
         return [str(self.name), *turns, *([f"{self.name} is missing"] if self.gaps else [])]
 
 
-class LevelColumn(NamedTuple):
+class _LevelColumn(NamedTuple):
     """A column of text, and its levels that are common enough."""
 
     name: Any
@@ -63,28 +63,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    scale : "standard" or "robust"
+    scaling : "standard" or "robust"
         Mean and deviation; or median and quartiles, and a smooth bound at three deviations, so that no row is far away.
     least_count : int
         Rows that a level needs for a column of its own.
 
     Attributes
     ----------
-    columns_ : tuple of `NumberColumn` and `LevelColumn`, what was learned of each column that is kept
     sources_ : (columns out,), the index of the column in X that each comes from
     left_out_ : dict from names of columns to why they are left out
     """
 
-    def __init__(self, scale: str = "standard", *, least_count: int = 3):
-        self.scale = scale
+    def __init__(self, scaling: str = "standard", *, least_count: int = 3):
+        self.scaling = scaling
         self.least_count = least_count
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn levels, centres and scales."""
-        check_choice("scale", self.scale, ("standard", "robust"))
+        check_choice("scaling", self.scaling, ("standard", "robust"))
         check_whole("least_count", self.least_count, 1)
         frame = self._frame(X, reset=True)
-        found: list[NumberColumn | LevelColumn] = []
+        found: list[_NumberColumn | _LevelColumn] = []
         sources: list[int] = []
         self.left_out_: dict[Any, str] = {}
         for place, name in enumerate(frame.columns):
@@ -94,7 +93,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 sources += [place] * len(known.names())
         if not found:
             raise InputError(f"X must have a column with different values, got {frame.shape[1]} without")
-        self.columns_, self.sources_ = tuple(found), np.array(sources)
+        self._columns, self.sources_ = tuple(found), np.array(sources)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -103,9 +102,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=False)
         places = {name: place for place, name in enumerate(frame.columns)}
         parts: list[np.ndarray] = []
-        for known in self.columns_:
+        for known in self._columns:
             column = frame.iloc[:, places[known.name]]
-            if isinstance(known, LevelColumn):
+            if isinstance(known, _LevelColumn):
                 parts.append((_words(column)[:, None] == np.array(known.levels, dtype=object)).astype(np.float64))
             else:
                 parts.append(self._numbers(known, column))
@@ -114,7 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns out: 'age', 'age is missing', 'city = Rome'."""
         check_is_fitted(self)
-        return np.array([name for known in self.columns_ for name in known.names()], dtype=object)
+        return np.array([name for known in self._columns for name in known.names()], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -144,7 +143,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", range(array.shape[1]))
         return pd.DataFrame(array, columns=list(names)).infer_objects()
 
-    def _learned(self, name: Any, column: pd.Series) -> list[NumberColumn | LevelColumn]:
+    def _learned(self, name: Any, column: pd.Series) -> list[_NumberColumn | _LevelColumn]:
         from pandas.api import types
 
         if types.is_numeric_dtype(column) or types.is_bool_dtype(column) or types.is_datetime64_any_dtype(column):
@@ -157,7 +156,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 return self._leave_out(name, "it is constant")
             span = float(np.ptp(values[known]))
             cycles = tuple(cycle for cycle, days in _CYCLES.items() if dates and span >= 2 * days)
-            return [NumberColumn(name, dates, *self._scales(values[known]), not known.all(), cycles)]
+            return [_NumberColumn(name, dates, *self._scales(values[known]), not known.all(), cycles)]
         words = _words(column)
         levels, counts = np.unique(words, return_counts=True)
         if set(levels) == {MISSING}:
@@ -169,24 +168,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         kept = tuple(levels[counts >= self.least_count].tolist())
         # of two levels one column says all
         kept = kept[1:] if len(kept) == len(levels) == 2 else kept
-        return [LevelColumn(name, kept)] if kept else self._leave_out(name, "its levels are rare")
+        return [_LevelColumn(name, kept)] if kept else self._leave_out(name, "its levels are rare")
 
-    def _leave_out(self, name: Any, why: str) -> list[NumberColumn | LevelColumn]:
+    def _leave_out(self, name: Any, why: str) -> list[_NumberColumn | _LevelColumn]:
         self.left_out_[name] = why
         return []
 
     def _scales(self, values: np.ndarray) -> tuple[float, float]:
         deviation = float(values.std())
-        if self.scale == "standard":
+        if self.scaling == "standard":
             return float(values.mean()), deviation or 1.0
         low, center, high = np.percentile(values, (25, 50, 75))
         return float(center), float(high - low) / _QUARTILES or deviation or 1.0
 
-    def _numbers(self, known: NumberColumn, column: pd.Series) -> np.ndarray:
+    def _numbers(self, known: _NumberColumn, column: pd.Series) -> np.ndarray:
         values = _values(known.name, column, known.dates)
         gaps = ~np.isfinite(values)
         scaled = (np.where(gaps, known.center, values) - known.center) / known.spread
-        if self.scale == "robust":
+        if self.scaling == "robust":
             scaled = _CLIP * np.tanh(scaled / _CLIP)
         parts = [scaled]
         for cycle in known.cycles:

@@ -15,7 +15,7 @@ from unlazy.data.table_encoder import TableEncoder
 from unlazy.estimators.metric_machine.calibration import calibrated
 from unlazy.estimators.metric_machine.kernels import DISTANCE, SUM
 from unlazy.estimators.metric_machine.large import fit_all
-from unlazy.estimators.metric_machine.members import Fit, Round, linear_round, refit, rounds
+from unlazy.estimators.metric_machine.members import Fit, MetricRound, linear_round, refit, rounds
 
 _LEAST_WEIGHT = 0.03
 _FEWEST_ROWS = 10
@@ -63,7 +63,7 @@ class MetricMachine(BaseEstimator):
         self._describe(few, few_targets, found)
         return np.sum([weight * one.predictions for weight, one in zip(weights, found.values(), strict=True)], axis=0)
 
-    def _describe(self, rows: np.ndarray, targets: np.ndarray, found: dict[str, Round]) -> None:
+    def _describe(self, rows: np.ndarray, targets: np.ndarray, found: dict[str, MetricRound]) -> None:
         """What the metrics see of the columns, in units of their deviations, and how well each stage does."""
         total = np.zeros((rows.shape[1],) * 2)
         deviations = rows.std(axis=0)

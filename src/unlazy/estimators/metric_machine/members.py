@@ -60,7 +60,7 @@ class Fit(NamedTuple):
         return np.concatenate(blocks)
 
 
-class Round(NamedTuple):
+class MetricRound(NamedTuple):
     """After so many rounds: how the root was made each time, and what the halves say of each other."""
 
     kernel: LaplaceKernel
@@ -136,12 +136,12 @@ def taught(found: Fit, rows: np.ndarray, random: np.random.RandomState) -> np.nd
 
 def rounds(
     kind: str, rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray], random: Any
-) -> list[Round]:
+) -> list[MetricRound]:
     """The fixed kernel, and as many rounds of learning the metric as lower the cross-fitted error."""
     d = rows.shape[1]
     kernel = first_kernel(kind, rows, targets, random)
     fits = [fit(kernel, rows[half], targets[half], np.ones(d)) for half in halves]
-    found = [Round(kernel, (), _crossed(fits, targets, halves))]
+    found = [MetricRound(kernel, (), _crossed(fits, targets, halves))]
     losses = [sum(one.loss for one in fits)]
     diagonals = (True,) if kind == SUM else (False, True)
     for _ in range(ROUNDS):
@@ -158,20 +158,20 @@ def rounds(
         if loss >= losses[-1]:
             break
         losses.append(loss)
-        found.append(Round(kernel, (*found[-1].shapes, shape), _crossed(judged, targets, halves)))
+        found.append(MetricRound(kernel, (*found[-1].shapes, shape), _crossed(judged, targets, halves)))
         # each half goes on with what it taught itself
         fits = [fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots, strict=True)]
     return found
 
 
-def linear_round(rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray]) -> Round:
+def linear_round(rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray]) -> MetricRound:
     """Ridge regression."""
     kernel = LaplaceKernel(DISTANCE, np.inf, linear=1.0)
     fits = [fit(kernel, rows[half], targets[half], np.ones(rows.shape[1])) for half in halves]
-    return Round(kernel, (), _crossed(fits, targets, halves))
+    return MetricRound(kernel, (), _crossed(fits, targets, halves))
 
 
-def refit(one: Round, rows: np.ndarray, targets: np.ndarray, random: Any) -> Fit:
+def refit(one: MetricRound, rows: np.ndarray, targets: np.ndarray, random: Any) -> Fit:
     """The same rounds with all rows."""
     found = fit(one.kernel, rows, targets, np.ones(rows.shape[1]))
     for shape in one.shapes:
