@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         rows,
         signal_tokens,
         single_index,
+        table_encoder,
         unit_vectors,
     )
 

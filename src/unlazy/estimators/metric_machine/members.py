@@ -1,0 +1,187 @@
+"""One kernel machine whose metric is learned: rounds of fits and gradients, judged on rows that did not teach it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.estimators.metric_machine.kernels import (
+    DISTANCE,
+    SUM,
+    LaplaceKernel,
+    MetricRows,
+    gradient_outer_product,
+    in_metric,
+)
+from unlazy.numerics.ridge import left_out_residuals
+
+BANDWIDTHS = tuple(2.0**k for k in range(-3, 5))
+POWERS, LINEAR = (1.0, 1.4), (0.0, 1.0, 10.0)
+PENALTIES = np.geomspace(1e-6, 1e3, 16)
+"""Of a kernel whose diagonal is 1."""
+SHAPES = ((0.5, 0.1), (0.5, 0.4), (0.25, 0.1))
+"""Exponents of the gradients' outer product, and shares of the identity."""
+ROUNDS = 3
+_SEARCH_ROWS = 400
+_FLIPS = 2
+_BLOCK = 4096
+
+
+class Shape(NamedTuple):
+    """How a root is made of gradients."""
+
+    power: float
+    share: float
+    diagonal: bool
+
+
+class Fit(NamedTuple):
+    """Kernel ridge regression in a metric, at the penalty of least leave-one-out error."""
+
+    metric: MetricRows
+    kernel: LaplaceKernel
+    penalty: float
+    dual: np.ndarray
+    residuals: np.ndarray
+    """Left out."""
+
+    @property
+    def loss(self) -> float:
+        return float(np.sum(self.residuals**2))
+
+    def matrix(self, placed: np.ndarray) -> np.ndarray:
+        """The kernel of rows in the metric with those of the fit."""
+        products = self.metric.products(placed) if self.kernel.linear else None
+        return self.kernel.matrix(self.metric.distances(placed), products)
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        blocks = [self.matrix(self.metric.placed(block)) @ self.dual for block in _blocks(rows)]
+        return np.concatenate(blocks)
+
+
+class MetricRound(NamedTuple):
+    """After so many rounds: how the root was made each time, and what the halves say of each other."""
+
+    kernel: LaplaceKernel
+    shapes: tuple[Shape, ...]
+    predictions: np.ndarray
+    """(n, outputs), each left out by a fit whose metric the other half taught."""
+
+
+def _blocks(rows: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(rows, -(-len(rows) // _BLOCK))
+
+
+def fit(kernel: LaplaceKernel, rows: np.ndarray, targets: np.ndarray, root: np.ndarray) -> Fit:
+    metric = in_metric(kernel.kind, rows, root)
+    return _fit(metric, kernel, metric.distances(metric.rows), targets)
+
+
+def _fit(metric: MetricRows, kernel: LaplaceKernel, distances: np.ndarray, targets: np.ndarray) -> Fit:
+    products = metric.products(metric.rows) if kernel.linear else None
+    eigenvalues, vectors = np.linalg.eigh(kernel.matrix(distances, products))
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    found = [residuals for residuals, _ in left_out_residuals(eigenvalues, vectors, targets, PENALTIES)]
+    best = int(np.argmin([np.sum(residuals**2) for residuals in found]))
+    dual = vectors @ ((vectors.T @ targets) / (eigenvalues + PENALTIES[best])[:, None])
+    return Fit(metric, kernel, float(PENALTIES[best]), dual, found[best])
+
+
+def first_kernel(kind: str, rows: np.ndarray, targets: np.ndarray, random: np.random.RandomState) -> LaplaceKernel:
+    """Bandwidth, power and linear part of least leave-one-out error, one after the other, on some of the rows."""
+    some = random.permutation(len(rows))[:_SEARCH_ROWS]
+    metric = in_metric(kind, rows[some], np.ones(rows.shape[1]))
+    distances = metric.distances(metric.rows)
+
+    def loss(kernel: LaplaceKernel) -> float:
+        return _fit(metric, kernel, distances, targets[some]).loss
+
+    def best(kernels: list[LaplaceKernel]) -> LaplaceKernel:
+        return min(kernels, key=loss)
+
+    kernel = best([LaplaceKernel(kind, bandwidth) for bandwidth in BANDWIDTHS])
+    kernel = best([kernel._replace(linear=linear) for linear in LINEAR])
+    if kind == DISTANCE:
+        kernel = best([kernel._replace(power=power) for power in POWERS])
+    near = [kernel.bandwidth * factor for factor in (0.5, 1.0, 2.0)]
+    return best([kernel._replace(bandwidth=bandwidth) for bandwidth in near])
+
+
+def learned_root(shape: Shape, gradients: np.ndarray) -> np.ndarray:
+    """(1 - share) (G / mean)^power + share I."""
+    values, vectors = (gradients, None) if gradients.ndim == 1 else (np.diag(gradients), None)
+    if gradients.ndim == 2 and not shape.diagonal:
+        values, vectors = np.linalg.eigh(gradients)
+    values = np.maximum(values, 0.0)
+    mean = values.mean() or 1.0
+    roots = (values / mean) ** shape.power
+    if vectors is None:
+        return (1 - shape.share) * roots + shape.share
+    return (1 - shape.share) * (vectors * roots) @ vectors.T + shape.share * np.eye(len(values))
+
+
+def taught(found: Fit, rows: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """The gradients' outer product of the fit less that of fits to left-out residuals whose signs are flipped."""
+    distances = found.metric.distances(found.metric.rows)
+    gradients = gradient_outer_product(found.metric, found.kernel, rows, distances, found.dual)
+    products = found.metric.products(found.metric.rows) if found.kernel.linear else None
+    matrix = found.kernel.matrix(distances, products)
+    matrix.flat[:: len(matrix) + 1] += found.penalty
+    signs = random.choice([-1.0, 1.0], (_FLIPS, len(rows), 1))
+    noise = np.concatenate(list(signs * found.residuals), axis=1)
+    dual = np.linalg.solve(matrix, noise)
+    return gradients - gradient_outer_product(found.metric, found.kernel, rows, distances, dual) / _FLIPS
+
+
+def rounds(
+    kind: str, rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray], random: Any
+) -> list[MetricRound]:
+    """The fixed kernel, and as many rounds of learning the metric as lower the cross-fitted error."""
+    d = rows.shape[1]
+    kernel = first_kernel(kind, rows, targets, random)
+    fits = [fit(kernel, rows[half], targets[half], np.ones(d)) for half in halves]
+    found = [MetricRound(kernel, (), _crossed(fits, targets, halves))]
+    losses = [sum(one.loss for one in fits)]
+    diagonals = (True,) if kind == SUM else (False, True)
+    for _ in range(ROUNDS):
+        gradients = [taught(one, rows[half], random) for one, half in zip(fits, halves, strict=True)]
+        tried = []
+        for shape in (Shape(power, share, diagonal) for power, share in SHAPES for diagonal in diagonals):
+            roots = [learned_root(shape, each) for each in gradients]
+            # the metric of one half, judged on the other
+            judged = [
+                fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots[::-1], strict=True)
+            ]
+            tried.append((sum(one.loss for one in judged), shape, roots, judged))
+        loss, shape, roots, judged = min(tried, key=lambda one: one[0])
+        if loss >= losses[-1]:
+            break
+        losses.append(loss)
+        found.append(MetricRound(kernel, (*found[-1].shapes, shape), _crossed(judged, targets, halves)))
+        # each half goes on with what it taught itself
+        fits = [fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots, strict=True)]
+    return found
+
+
+def linear_round(rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray]) -> MetricRound:
+    """Ridge regression."""
+    kernel = LaplaceKernel(DISTANCE, np.inf, linear=1.0)
+    fits = [fit(kernel, rows[half], targets[half], np.ones(rows.shape[1])) for half in halves]
+    return MetricRound(kernel, (), _crossed(fits, targets, halves))
+
+
+def refit(one: MetricRound, rows: np.ndarray, targets: np.ndarray, random: Any) -> Fit:
+    """The same rounds with all rows."""
+    found = fit(one.kernel, rows, targets, np.ones(rows.shape[1]))
+    for shape in one.shapes:
+        root = learned_root(shape, taught(found, rows, random))
+        found = fit(one.kernel, rows, targets, root)
+    return found
+
+
+def _crossed(fits: list[Fit], targets: np.ndarray, halves: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    predictions = np.empty(targets.shape)
+    for one, half in zip(fits, halves, strict=True):
+        predictions[half] = targets[half] - one.residuals
+    return predictions
