@@ -163,7 +163,8 @@ def _():
     .40 with three wrong ones in ten on digits and mixtures, where its cut at .35 was set; on MNIST, which had no say,
     at most .25 with right labels (9 networks) and at least .57 with wrong ones (6). Where new rows are answered badly
     for lack of rows it says memory too, and rightly: those rows were learned by heart. Labels look wrong only in
-    comparison with the held-out ones, which are taken to be right.
+    comparison with the held-out ones, which are taken to be right. Forecasts from 150 held-out rows were compared with
+    a readout of 500 for nine networks: they were off by -4 to +18%, and all nine intervals held.
 
     Some measures that are often quoted decide nothing here. The alignment of tangent kernels and the cosine of kernels
     that are not centred are near 1 whatever was learned; singular values beyond those of the initial weights appear

@@ -102,7 +102,7 @@ def _refuse_repeats(rows: np.ndarray, held_out: np.ndarray) -> None:
     if repeated > len(held_out) / 2:
         raise InputError(
             f"X_val must hold rows that were not trained on, got {repeated} of {len(held_out)} that are rows of X: the "
-            "labels of training rows have leaked into the features, and errors and forecasts from them are too low"
+            "labels of training rows have leaked into the features, errors and forecasts from them may be far too low"
         )
 
 
