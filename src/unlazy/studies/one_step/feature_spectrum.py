@@ -35,6 +35,7 @@ TRAININGS = {"none": 0, "one step": 1, "several steps": 4, "to convergence": 100
 ONE = "one step"
 OVERLAPS = "The neurons' overlaps with one direction are measured, not predicted, and the equations are this project's."
 MEASURED = {"measured_overlaps": (True,)}
+UNMEASURED = {"measured_overlaps": False}
 SIZES = ("width", "d", "n")
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
