@@ -34,7 +34,8 @@ TRAININGS = {"none": 0, "one step": 1, "several steps": 4, "to convergence": 100
 """Gradient steps on the same samples; by the last the training error has stopped falling."""
 ONE = "one step"
 OVERLAPS = "The neurons' overlaps with one direction are measured, not predicted, and the equations are this project's."
-MEASURED = {"measured": (True,)}
+MEASURED = {"measured_overlaps": (True,)}
+UNMEASURED = {"measured_overlaps": False}
 SIZES = ("width", "d", "n")
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
@@ -87,7 +88,7 @@ class FeatureSpectrumStudy(Study):
     )
     activation: str = static("tanh", "activation", choices=("tanh", "erf"))
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
-    measured: bool = static(True, "whether the theory with measured overlaps is computed", paired=True)
+    measured_overlaps: bool = static(True, "whether the theory with measured overlaps is computed", paired=True)
     training: str = static(ONE, "training of the first layer", choices=tuple(TRAININGS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
@@ -109,14 +110,22 @@ class FeatureSpectrumStudy(Study):
             "main": {"seeds": 34},
             "several": {"training": "several steps", "seeds": 20},
             "converged": {"training": "to convergence", "d": 100, "width": 150, "n": 1500, "seeds": 10},
-            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8)], "measured": False, "seeds": 26},
+            "sizes": {
+                SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8)],
+                "measured_overlaps": False,
+                "seeds": 26,
+            },
         },
         "full": {
             "untrained": {"training": "none", "d": 800, "width": 1200, "n": 2000, "seeds": 24},
             "main": {"d": 800, "width": 1200, "n": 2000, "seeds": 48},
             "several": {"training": "several steps", "d": 800, "width": 1200, "n": 2000, "seeds": 24},
             "converged": {"training": "to convergence", "d": 200, "width": 300, "n": 3000, "seeds": 24},
-            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8, 16)], "measured": False, "seeds": 24},
+            "sizes": {
+                SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8, 16)],
+                "measured_overlaps": False,
+                "seeds": 24,
+            },
         },
     }
     history = (
@@ -232,7 +241,7 @@ class FeatureSpectrumStudy(Study):
         layer = trained_layer(rng, self.activation, shared.link_function(self.link), *given, steps)
         values = covariance_eigenvalues(rng, self.activation, layer.weights, self.n)
         found = dict.fromkeys(self.outputs, np.nan) | {"largest_eigenvalue": values[-1], "outliers": layer.outliers}
-        if self.measured:
+        if self.measured_overlaps:
             found |= against_the_bulk(values, **self._sizes(), neuron_groups=layer.neuron_groups)
         return found | {"eigenvalue": np.quantile(values, LEVELS)}
 

@@ -136,10 +136,11 @@ class SpikedFeatures(Study):
         from unlazy.training.one_step.planted import planted_weights
         from unlazy.training.one_step.trained_features import trained_layer
 
-        link, measured = LINKS[self.link], np.nan
+        link, measured = LINKS[self.link], np.array(np.nan)
         if self.spikes in TRAINED:
             sizes = 5 * self.d, self.d, self.width, self.noise_variance, float(np.sqrt(self.width))
-            weights, *overlaps, _ = trained_layer(rng, self.activation, link, *sizes, TRAINED[self.spikes])
+            layer = trained_layer(rng, self.activation, link, *sizes, TRAINED[self.spikes])
+            overlaps, weights = (layer.neuron_groups, layer.cosine), layer.weights
             measured = spiked_features_equivalent(self.activation, link, *overlaps, *self._readout()).risk
         else:
             weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.width, self.cosine)
@@ -148,7 +149,7 @@ class SpikedFeatures(Study):
         found = features_readout(self.activation, weights, data, test, (self.ridge,))
         return {"risk": found.risk[0], "training_error": found.training_error[0], "measured_risk": measured}
 
-    def _readout(self) -> tuple[float, ...]:
+    def _readout(self) -> tuple[int, int, int, float, float]:
         return self.n, self.d, self.width, self.ridge, self.noise_variance
 
     def predict(self) -> dict[str, Any]:

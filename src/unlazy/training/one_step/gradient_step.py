@@ -118,13 +118,13 @@ def step_risks(
     precision = np.float32 if min(ridges) >= _SINGLE else np.float64
     step_data, data = (draw_samples(rng, n, d, link, noise_variance, precision) for _ in range(2))
     step = first_step(rng, step_data, width, activation, support=support)
-    test = None if activation == "erf" else draw_samples(rng, fresh, d, link, 0.0, precision)
+    test = draw_samples(rng, 0 if activation == "erf" else fresh, d, link, 0.0, precision)
     # sigma(X (W + eta G)) from two products for all step sizes
-    known, new = (None if s is None else (s.inputs @ step.initial, s.inputs @ step.direction) for s in (data, test))
+    known, new = ((s.inputs @ step.initial, s.inputs @ step.direction) for s in (data, test))
     sigma, errors = as_activation(activation), []
     for size in map(float, step_sizes):
         features = sigma(known[0] + size * known[1])
-        if test is None:
+        if activation == "erf":
             fits = ridge_coefficients(features, data.labels.astype(precision), n * np.asarray(ridges)).T
             training_error = np.mean((features @ fits.astype(precision) - data.labels[:, None]) ** 2, axis=0)
             errors.append(ReadoutErrors(erf_risk(step.weights(size), fits, link), training_error))

@@ -48,9 +48,10 @@ def trained_layer(
         return link(x[:, 0])
 
     problem = activation, target, step_samples, d, width, noise_variance, step_size, steps, "same"
-    initial = None
-    for layer in trained_layers(rng, *problem):
-        initial, weights = (layer if initial is None else initial), layer
+    layers = trained_layers(rng, *problem)
+    initial = weights = next(layers)
+    for layer in layers:
+        weights = layer
     added = (weights - initial).astype(np.float64)
     direction = eigh(added @ added.T, subset_by_index=[d - 1, d - 1])[1][:, 0] if steps else np.eye(d)[0]
     weights = weights.astype(np.float64)
