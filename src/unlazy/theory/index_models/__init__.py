@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         stall_overlap,
         stall_step_size,
     )
+    from unlazy.theory.index_models.racing_tasks import TaskRace, task_race
     from unlazy.theory.index_models.spectral import (
         SpectralOverlap,
         best_linear_transform,
@@ -50,6 +51,5 @@ if TYPE_CHECKING:
         moment_residual,
         superorthogonal,
     )
-    from unlazy.theory.index_models.task_race import TaskRace, task_race
 
 lazily(__name__)
