@@ -30,7 +30,7 @@ _PIECE = 16
 class AdditiveRule(NamedTuple):
     """The model and the update; all numbers may be traced."""
 
-    link: Elementwise
+    link: Elementwise | Link
     """Of arrays whose last axis is the tasks: each may have a link of its own."""
     strengths: Array
     """a_l, (largest_tasks,), the factor M^(-1/2) included; 0 for tasks that are not there."""
