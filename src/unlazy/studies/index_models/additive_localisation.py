@@ -187,7 +187,7 @@ class AdditiveLocalisation(Study):
             "d", "tasks", "task_samples_per_squared_dimension", "relative_step_size", "noise_variance"
         )
         learned = learn(train_key, width=self.largest_width, **options)
-        exact = learned.rule.directions[jnp.abs(learned.overlaps[-1]).argmax(axis=1)]
+        exact = learned.directions[jnp.abs(learned.overlaps[-1]).argmax(axis=1)]
         layers = jnp.stack([exact, learned.weights, learned.start])
         risk = second_layer_risks(fit_key, layers, learned.rule.target, self.width, self.noise_variance)
         return localisation(learned.overlaps, ARRIVED, self.width)._asdict() | {"relative_risk": risk}

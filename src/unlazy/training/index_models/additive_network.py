@@ -10,14 +10,13 @@ one fresh pair (x, y) per step, correlation loss, activation sigma. What the neu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.functions.elementwise import Link
+from unlazy.functions.elementwise import Elementwise, Link
 from unlazy.random import short_normals
 from unlazy.training.index_models.online_index import TrainedLayer, move_together
 from unlazy.training.loop import evolve
@@ -31,7 +30,7 @@ _PIECE = 16
 class AdditiveRule(NamedTuple):
     """The model and the update; all numbers may be traced."""
 
-    link: Callable[[Array], Array]
+    link: Elementwise | Link
     """Of arrays whose last axis is the tasks: each may have a link of its own."""
     strengths: Array
     """a_l, (largest_tasks,), the factor M^(-1/2) included; 0 for tasks that are not there."""

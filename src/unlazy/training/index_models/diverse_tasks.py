@@ -31,6 +31,8 @@ class Learned(NamedTuple):
     weights: Array
     overlaps: Array
     """With every task at the start and at the end of each phase, (1 + phases, width, tasks)."""
+    directions: Array
+    """Of the tasks, unit rows (tasks, d)."""
     rule: AdditiveRule
 
 
@@ -68,7 +70,7 @@ def learn(
         phase = rule._replace(step_size=factor * rule.step_size)
         weights = train_network(jax.random.fold_in(train_key, place), weights, phase, round(part * total)).weights
         records.append(rule.fields(weights))
-    return Learned(start, weights, jnp.stack(records), rule)
+    return Learned(start, weights, jnp.stack(records), directions, rule)
 
 
 def second_layer_risks(

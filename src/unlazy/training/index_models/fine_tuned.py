@@ -58,7 +58,7 @@ def fine_tuned_risks(
         task_samples_per_squared_dimension=task_samples_per_squared_dimension,
         relative_step_size=relative_step_size,
     )
-    directions = learned.rule.directions
+    directions = learned.directions
     numbers = normal(draw_key, (width * tasks + (largest_n + fresh) * d + largest_n,))
     inside, x, noise = jnp.split(numbers, (width * tasks, numbers.size - largest_n))
     inside, x = inside.reshape(width, tasks) @ directions, x.reshape(-1, d)

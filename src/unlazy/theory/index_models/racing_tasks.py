@@ -58,7 +58,7 @@ def task_race(
 
     >>> race = task_race("He3", d=100, strengths=[1, 1, 0.5], target_overlap=0.5, step_size=0.03)
     >>> print(round(race.n, -2), race.chances.round(2))
-    16600.0 [0.46 0.46 0.08]
+    21900.0 [0.45 0.45 0.11]
     """
     dimension, target, size, noise = (
         float(check_array(name, value, ndim=0, **bounds))

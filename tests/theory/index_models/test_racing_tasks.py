@@ -6,7 +6,7 @@ import pytest
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import polynomial
 from unlazy.theory.index_models.additive import additive_step_size
-from unlazy.theory.index_models.task_race import task_race
+from unlazy.theory.index_models.racing_tasks import task_race
 
 
 def diffusions(rng, strengths, d, target, size, runs, share):
