@@ -74,7 +74,7 @@ class StrongRecovery(Study):
         "absolute_error": Output(
             "mean absolute error", "E|f-f^*|", ("samples_per_dimension",), scale="log", only={"engine": ("network",)}
         ),
-        "approximation_error": Output(
+        "given_direction_error": Output(
             "error of found directions", "E|f-f^*|", scale="log", only={"engine": ("directions",)}
         ),
     }
@@ -110,7 +110,7 @@ class StrongRecovery(Study):
     figure = panels(
         _panel("direction_error", "samples", by="d"),
         _panel("absolute_error", "network", by="network_d"),
-        Panel("approximation_error", x="width", part="width", log="xy", marks=(Guide(-1.0, "slope $-1$"),)),
+        Panel("given_direction_error", x="width", part="width", log="xy", marks=(Guide(-1.0, "slope $-1$"),)),
         width=3.2,
         height=2.9,
     )
@@ -143,7 +143,7 @@ class StrongRecovery(Study):
     def neurons(width):
         """With directions that are found N of order 1/epsilon is enough: the power of N with which the absolute error
         falls is {criterion}."""
-        return slope(width.simulated.approximation_error, "width", least=4)
+        return slope(width.simulated.given_direction_error, "width", least=4)
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
@@ -154,11 +154,11 @@ class StrongRecovery(Study):
 
         keys, link = jax.random.split(key, 4), LINKS["He3"]
         none = jnp.full(len(TIMES), jnp.nan)
-        found = {"direction_error": none, "absolute_error": none, "approximation_error": none[0]}
+        found = {"direction_error": none, "absolute_error": none, "given_direction_error": none[0]}
         if self.engine == "directions":
             planted = jnp.zeros((1, self.width, 3)).at[:, :, 0].set(1.0)
             errors = engine.absolute_errors(keys[0], planted, self.noise_variance, LINKS["relu"], link, reach=4.0)
-            return found | {"approximation_error": errors[0]}
+            return found | {"given_direction_error": errors[0]}
         count = self.chains if self.engine == "chain" else self.width
         length, ends = TIMES[0], np.array(TIMES) // TIMES[0] - 1
         signs = jnp.sign(normal(keys[0], (count,)))
