@@ -18,7 +18,7 @@ ALONG = ("output_scale",)
 
 
 def _along(show: str, **options: Any) -> Panel:
-    return Panel(show, x="output_scale", by="width", runs=True, line=True, **{"log": "x", **options})
+    return Panel(show, x="output_scale", by="width", line=True, **{"log": "x", "runs": True, **options})
 
 
 @dataclass(frozen=True)
