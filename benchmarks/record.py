@@ -38,6 +38,7 @@ NAMES = (
     "linear_attention",
     "message_passing",
     "leave_one_out",
+    "probe",
     "diffusion",
     "mean_field",
     "forecast",

@@ -235,6 +235,7 @@ def _(digits):
       `sharpness-aware-minimisation`, `linear-attention`.
     - `your_own_study.py`, next to this notebook: a result of your own in 40 lines.
     - `your_own_data.py`: what the theory says about your own table.
+    - `your_own_network.py`: what a network of yours has learned.
     """)
     return
 

@@ -104,7 +104,28 @@ def said_in_json(tmp_path_factory):
     def printed(*words):
         return json.loads(CliRunner().invoke(app, [*map(str, words), "--json"]).stdout)
 
+    def probed():
+        """A report on a network, and the names of all its numbers."""
+        import jax.numpy as jnp
+
+        from unlazy.diagnostics import probe
+
+        rng = np.random.default_rng(0)
+        rows, codes = rng.standard_normal((110, 3)), np.arange(110) % 2
+        rows[:, 0] += 4 * codes
+        given = np.where(np.arange(60) < 6, 1 - codes[:60], codes[:60])
+        params = {"w": rng.standard_normal((3, 4)), "a": rng.standard_normal((4, 1))}
+
+        def network(params, x):
+            hidden = jnp.tanh(x @ params["w"])
+            return hidden @ params["a"], hidden
+
+        states = [params, {name: value + 0.3 for name, value in params.items()}]
+        report = probe(network, states, rows[:60], given, rows[60:], codes[60:], true_labels=codes[:60]).as_json()
+        return {**report, **report["results"]}
+
     found = {
+        "probe": probed(),
         "list": printed("list", "--topic", "regression"),
         "predict": printed("predict", "ridge-equivalent"),
         "run": printed("run", *small),

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("marimo", reason="the notebooks need the extra app")
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
-NOTEBOOKS = ("first_steps", "your_own_study", "your_own_data")
+NOTEBOOKS = ("first_steps", "your_own_study", "your_own_data", "your_own_network")
 MOST_LINES = 40
 
 
@@ -59,7 +59,7 @@ def test_of_the_claims_of_the_own_study_the_true_one_holds_and_the_belief_fails(
 
 
 def test_own_data_shows_a_win_a_tie_and_two_losses(conclusions):
-    found = conclusions("your_own_data")
+    found = conclusions("your_own_data", "your_own_network")
     diabetes, area, label, digit = found["scores"].values()
     assert max(diabetes.values()) - min(diabetes.values()) < 0.03
     assert area["SingleIndexRegressor"] > max(area["ridge"] + 0.01, area["kernel ridge"] - 0.002)
@@ -69,6 +69,15 @@ def test_own_data_shows_a_win_a_tie_and_two_losses(conclusions):
     assert sum(found["said"]) == pytest.approx(sum(found["came"]), rel=0.1)
     assert sum(low <= c <= high for low, c, high in zip(*(found[n] for n in ("low", "came", "high")), strict=True)) >= 9
     assert sum(found["loo"]["losses"][::10]) == pytest.approx(sum(found["refitted"]), rel=0.02)
+
+
+def test_own_network_is_found_to_have_memorised_and_mends_without_the_suspects(conclusions):
+    found = conclusions("your_own_network")
+    looked, wrong, flipped = found["found"].values()
+    assert found["verdicts"] == ["memory", "signal"]
+    assert wrong > 0.85 * looked
+    assert wrong > 0.7 * flipped
+    assert found["after"] > found["before"] + 0.08
 
 
 def test_the_own_study_has_at_most_forty_lines_and_runs_from_the_command_line(tmp_path):

@@ -20,8 +20,8 @@ from text import block, code, plain
 
 from unlazy.lab import registry
 
-NOTEBOOKS = ("first_steps", "your_own_study", "your_own_data")
-_LIBRARIES = ("jaxlib", "marimo", "matplotlib", "numpy", "scikit-learn", "scipy", "xarray")
+NOTEBOOKS = ("first_steps", "your_own_study", "your_own_data", "your_own_network")
+_LIBRARIES = ("jaxlib", "marimo", "matplotlib", "numpy", "scikit-learn", "scipy", "torch", "xarray")
 _SECONDS = 300
 _RUNNER = Path(__file__).with_name("run_notebook.py")
 

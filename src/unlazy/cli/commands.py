@@ -337,6 +337,42 @@ def forecast_(
     save_figure(found, figure, as_json)
 
 
+@app.command("probe")
+def probe_(
+    source: Annotated[str, typer.Argument(metavar="run.py:make_model", help="or a folder of .npz activations")],
+    checkpoints: Annotated[
+        str | None, typer.Option(metavar="'ckpt/*.pt'", help="files of parameters, the one before training first")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="the arrays X, y, X_val, y_val")] = None,
+    rows: Annotated[int, typer.Option(help="training rows, and held-out ones, that go into kernels")] = 500,
+    budget: Annotated[float, typer.Option(metavar="MB", help="memory for the tangent kernel")] = 512,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page (.html), or all numbers (.nc)")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a network of your own has learned: lazily or richly, signal or memory, and what else would do.
+
+    make_model is a function in your script that returns the model; the script is run. Checkpoints are read without
+    unpickling anything.
+    """
+    check_figure(figure)
+    if out is not None:
+        check_choice("the ending of --out", out.suffix, (".html", ".nc"))
+        check_writable(out)
+    from unlazy.diagnostics.probing import probe_files
+    from unlazy.reporting.terminal.show import open_console
+
+    with open_console(stderr=True).status("reading the checkpoints") as status:
+        found = probe_files(source, checkpoints, data, rows=rows, budget=budget, progress=status.update)
+        page: Any = found.as_json() if as_json else str(found)
+    print_json(page) if as_json else say(page)
+    save_figure(found, figure, as_json)
+    if out is not None:
+        found.save(out)
+        if not as_json:
+            say(f"report: {out}")
+
+
 @app.command("explore")
 def explore_(
     study: Annotated[

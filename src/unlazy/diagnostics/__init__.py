@@ -6,7 +6,6 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.diagnostics.curves import Curve
-    from unlazy.diagnostics.features import FeatureProbe, feature_probe
     from unlazy.diagnostics.forecasting import Forecast, forecast
     from unlazy.diagnostics.index import IndexReport, index_report
     from unlazy.diagnostics.kernel_structure import KernelStructure, kernel_structure_test
@@ -14,6 +13,14 @@ if TYPE_CHECKING:
     from unlazy.diagnostics.leave_one_out import LooPath, LooScores, loo_path, loo_scores
     from unlazy.diagnostics.overfitting import OverfitForecast, forecast_overfit
     from unlazy.diagnostics.pretraining import PretrainingPlan, plan_pretraining
+    from unlazy.diagnostics.probing import (
+        NetworkReport,
+        ProbeCallback,
+        TangentKernel,
+        probe,
+        probe_files,
+        tangent_kernel,
+    )
     from unlazy.diagnostics.ridge import RidgeForecast, RidgeReport, ridge_report
 
 lazily(__name__)

@@ -1,0 +1,467 @@
+"""What the report says of networks whose answer is known, and what it refuses."""
+
+import copy
+import doctest
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra torch")
+
+from torch import nn  # noqa: E402
+
+from unlazy.checks import InputError  # noqa: E402
+from unlazy.diagnostics import ProbeCallback, probe, probe_files  # noqa: E402
+
+D, CLASSES = 60, 4
+
+
+def rows_of(rng, n, distance=4.0):
+    codes = rng.integers(0, CLASSES, n)
+    return (distance * np.eye(D)[codes] + rng.normal(size=(n, D))).astype(np.float32), codes
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return (*rows_of(rng, 300), *rows_of(rng, 200))
+
+
+class Scaled(nn.Module):
+    """scale (f - f_0): lazy for a large scale, rich for a small one."""
+
+    def __init__(self, scale, width=64):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(D, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+                                 nn.Linear(width, CLASSES))  # fmt: skip
+        self.start = copy.deepcopy(self.net).requires_grad_(False)
+        self.scale = scale
+
+    def forward(self, x):
+        return self.scale * (self.net(x) - self.start(x))
+
+
+def trained(scale, X, y, steps=300):
+    torch.manual_seed(0)
+    model = Scaled(scale)
+    callback = ProbeCallback(steps=[10, 50])
+    callback.keep(model, 0)
+    optimiser = torch.optim.Adam(model.net.parameters(), 1e-3 / max(scale, 1))
+    inputs, labels = torch.tensor(X), torch.tensor(y)
+    for step in range(1, steps + 1):
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        callback.keep(model, step)
+    callback.end(model, steps)
+    return model, callback
+
+
+@pytest.fixture(scope="module")
+def flipped(data):
+    """A network that has learned 30% wrong labels by heart, and its report."""
+    X, y, V, y_val = data
+    rng = np.random.default_rng(1)
+    given = np.where(rng.random(len(y)) < 0.3, (y + rng.integers(1, CLASSES, len(y))) % CLASSES, y)
+    model, callback = trained(1.0, X, given)
+    return given, callback.report(model, X, given, V, y_val, true_labels=y)
+
+
+def test_a_large_output_scale_is_lazy_and_a_small_one_rich():
+    rng = np.random.default_rng(4)
+    (X, y), held_out = rows_of(rng, 300, 6.0), rows_of(rng, 200, 6.0)
+    for scale, regime in ((100.0, "lazy"), (0.3, "rich")):
+        model, callback = trained(scale, X, y)
+        report = callback.report(model, X, y, *held_out, rows=100)
+        assert report.lazy_or_rich == regime
+        assert report.signal_or_memory == "signal"
+        found = report.dataset
+        assert found.attrs == {"n": 300, "held_out": 200, "classes": CLASSES, "rows": 100}
+        assert float(found.training_fit[-1]) == 1.0
+        aligned = float(found.kernel_alignment[-1])
+        assert aligned > 0.95 if regime == "lazy" else aligned < 0.9
+        # of the readout, ten outputs wide, no edge is known
+        assert np.isnan(found.outlier_share[-1])
+
+
+def test_memory_is_called_so_and_the_wrong_labels_are_found(data, flipped):
+    y, (given, report) = data[1], flipped
+    found = report.dataset
+    assert report.signal_or_memory == "memory"
+    assert float(found.flipped_fit[-1]) > 0.9
+    assert abs(float(found.wrong_share) - np.mean(given != y)) < 4 * float(found.wrong_share_deviation)
+    assert float(found.wrong_label_auc) > 0.9
+    suspects = report.suspects
+    assert np.mean((given != y)[suspects]) > 0.8
+    # memory turns what was learned away from the class means
+    assert float(found.signal_share[-1]) < 0.8 * float(found.signal_share.max())
+    method = dict(zip(found.method.values.tolist(), found.method_error.values.tolist(), strict=True))
+    assert method["the network"] == pytest.approx(1 - float(found.held_out_accuracy[-1]))
+    assert method["its initial tangent kernel"] < method["the network"] - 0.05
+
+
+def test_the_forecast_holds_what_a_readout_of_more_held_out_rows_does(data):
+    from unlazy.observables.feature_kernels import feature_kernel
+    from unlazy.observables.left_out_labels import left_out_labels
+
+    X, y, *_ = data
+    model, callback = trained(1.0, X, y, 60)
+    rng = np.random.default_rng(5)
+    report = callback.report(model, X, y, *rows_of(rng, 150))
+    more, codes = rows_of(rng, 750)
+    with torch.no_grad():
+        features = model.net[:-1](torch.tensor(more)).numpy()
+    truth = left_out_labels(feature_kernel(features), codes).squared_error / (1 - 1 / CLASSES)
+    at = report.dataset.sel(size=750)
+    assert float(at.forecast_low) < truth < float(at.forecast_high)
+    assert truth == pytest.approx(float(at.forecast_error), rel=0.25)
+
+
+def test_a_network_that_does_not_fit_is_not_said_to_have_memorised(data):
+    X, y, *held_out = data
+    wrong = np.random.default_rng(3).permutation(y)
+    model, callback = trained(1.0, X, wrong, 20)
+    report = callback.report(model, X, wrong, *held_out, rows=100)
+    assert report.signal_or_memory == "unfitted"
+    assert "do not speak of memory" in report.sentences[1]
+
+
+def test_the_report_prints_four_sentences_draws_and_is_written(flipped, tmp_path):
+    import xarray as xr
+
+    _, report = flipped
+    text = str(report)
+    for title in ("Lazy or rich.", "Signal or memory.", "What else would do.", "More data."):
+        assert title in text
+    assert all(sentence.endswith(".") for sentence in report.sentences)
+    assert len(report.figure().axes) == 4
+    report.save(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    ).replace("https://matplotlib.org", "")
+    report.save(tmp_path / "report.nc")
+    with xr.open_dataset(tmp_path / "report.nc", engine="h5netcdf") as stored:
+        assert set(stored.variables) == set(report.dataset.variables)
+    with pytest.raises(InputError, match=r"output must end in .html or .nc"):
+        report.save(tmp_path / "report.txt")
+
+
+def test_saved_activations_and_a_jax_function_say_what_the_module_does(data, flipped):
+    import jax.numpy as jnp
+
+    X, y, V, y_val = data
+    model, callback = trained(1.0, X, y, 60)
+    expected = callback.report(model, X, y, V, y_val, rows=60).dataset
+
+    def network(params, rows):
+        hidden = rows
+        for layer in ("0", "2"):
+            hidden = jnp.maximum(hidden @ params[f"{layer}.weight"].T + params[f"{layer}.bias"], 0)
+        return hidden @ params["4.weight"].T + params["4.bias"] - params["shift"] * 0, hidden
+
+    def centred(params, rows):
+        start = {name.removeprefix("start."): value for name, value in params["frozen"].items()}
+        outputs, hidden = network(params["net"], rows)
+        return outputs - network(start, rows)[0], hidden
+
+    states = []
+    for state in callback.checkpoints:
+        parts = {name: value.numpy() for name, value in state.items()}
+        frozen = {name.removeprefix("start."): v for name, v in parts.items() if name.startswith("start.")}
+        net = {name.removeprefix("net."): v for name, v in parts.items() if name.startswith("net.")}
+        states.append({"net": {**net, "shift": 0.0}, "frozen": {**frozen, "shift": 0.0}})
+    found = probe(centred, states, X, y, V, y_val, steps=callback.steps, rows=60).dataset
+    for name in ("training_fit", "margin_gap", "kernel_alignment", "readout_error", "signal_share"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-3, atol=1e-5, err_msg=name)
+    saved = []
+    for state in callback.checkpoints:
+        model.load_state_dict(state)
+        one = {}
+        for end, rows in (("", X), ("_val", V)):
+            with torch.no_grad():
+                one[f"outputs{end}"] = model(torch.tensor(rows)).numpy()
+                one[f"features{end}"] = model.net[:-1](torch.tensor(rows)).numpy()
+        saved.append({**one, "first": model.net[0].weight.detach().clone().numpy()})
+    found = probe(None, saved, None, y, None, y_val, steps=callback.steps, rows=60)
+    for name in ("training_fit", "margin_gap", "kernel_alignment", "readout_error", "forecast_error"):
+        np.testing.assert_allclose(found.dataset[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(found.dataset.outlier_share[0], expected.outlier_share[0], rtol=1e-4)
+    assert found.dataset.label_kernel.item() == "kernel of the initial features"
+
+
+def test_the_tangent_kernel_of_a_jax_function_is_that_of_the_module():
+    import jax
+
+    from unlazy.diagnostics.probing.jax_network import JaxNetwork
+    from unlazy.diagnostics.probing.torch_kernel import tangent_kernel
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double().eval()
+    x = torch.randn(11, 5, dtype=torch.float64)
+    with jax.enable_x64(True):
+        params = {name: value.detach().numpy() for name, value in model.named_parameters()}
+
+        def network(params, rows):
+            hidden = jax.numpy.tanh(rows @ params["0.weight"].T + params["0.bias"])
+            return hidden @ params["2.weight"].T + params["2.bias"]
+
+        probed = JaxNetwork(network, params)
+        for budget in (1e9, 2000.0):
+            values, _ = probed.kernel(params, x.numpy(), 6, budget, lambda text: None)
+            np.testing.assert_allclose(values, tangent_kernel(model, x, left=6).values, rtol=1e-10)
+
+
+def test_in_the_lazy_limit_the_kernel_predicts_the_trained_network():
+    """Gradient descent of the linearised network on the square loss against training itself, at width 4096."""
+    from unlazy.diagnostics.probing.torch_kernel import tangent_kernel
+
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        width, n = 4096, 30
+        model = nn.Sequential(nn.Linear(10, width), nn.Tanh(), nn.Linear(width, 1)).eval()
+        with torch.no_grad():
+            for layer in (model[0], model[2]):
+                layer.weight.normal_(0, layer.in_features**-0.5)
+                layer.bias.zero_()
+        x = torch.randn(2 * n, 10)
+        y = torch.sin(2 * x[:n, 0]) + x[:n, 1]
+        kernel = tangent_kernel(model, x, left=n).values
+        with torch.no_grad():
+            start = model(x)[:, 0].numpy()
+        step_size, steps = 1e-4, 600
+        for _ in range(steps):
+            loss = 0.5 * ((model(x[:n])[:, 0] - y) ** 2).sum()
+            grads = torch.autograd.grad(loss, list(model.parameters()))
+            with torch.no_grad():
+                for parameter, grad in zip(model.parameters(), grads, strict=True):
+                    parameter -= step_size * grad
+        with torch.no_grad():
+            end = model(x)[:, 0].numpy()
+        inner = kernel[:, :n]
+        decay = np.eye(n) - np.linalg.matrix_power(np.eye(n) - step_size * inner, steps)
+        predicted = start + kernel.T @ np.linalg.solve(inner, decay @ (y.numpy() - start[:n]))
+        assert np.linalg.norm(end - start) > 0.5 * np.linalg.norm(y.numpy())
+        assert np.linalg.norm(end - predicted) < 0.02 * np.linalg.norm(end - start)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def asked(data, **changes):
+    X, y, V, y_val = data
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(D, 8), nn.ReLU(), nn.Linear(8, CLASSES)).eval()
+    state = model.state_dict()
+    arguments = {
+        "model": model, "checkpoints": [state, state], "X": X, "y": y, "X_val": V, "y_val": y_val, **changes,
+    }  # fmt: skip
+    return probe(**arguments)
+
+
+def nan_state():
+    model = nn.Sequential(nn.Linear(D, 8), nn.ReLU(), nn.Linear(8, CLASSES))
+    return {name: value * torch.nan for name, value in model.state_dict().items()}
+
+
+BAD = {
+    "X must have at least 2 dimensions": {"X": np.zeros(300)},
+    "X must be finite": {"X": np.full((300, D), np.nan)},
+    "X must hold real numbers": {"X": np.full((300, D), "a")},
+    "X_val must have rows like X": {"X_val": np.zeros((200, D + 1))},
+    r"y must have shape \(300,\)": {"y": np.zeros(299)},
+    "y must hold classes of y_val": {"y": np.full(300, 9)},
+    "y_val must hold classes, got 200 values": {"y_val": np.arange(200.0)},
+    "y_val must hold at least 2 classes": {"y_val": np.zeros(200)},
+    "true_labels must agree": {"true_labels": "shifted"},
+    "X_val must hold rows that were not trained on": {"X_val": "repeated", "y_val": "repeated"},
+    "checkpoints must be at least two, the one before training first, got 1": {"checkpoints": [{}]},
+    "checkpoints must be a list": {"checkpoints": {}},
+    "checkpoints must fit the model: size mismatch": {"checkpoints": "other"},
+    "checkpoints must be state dicts": {"checkpoints": [1, 2]},
+    "checkpoints must be finite": {"checkpoints": [nan_state(), nan_state()]},
+    "model must be in evaluation mode": {"model": nn.Linear(D, CLASSES)},
+    "model must give an output for each of the 4 classes": {"model": "three"},
+    "model must be a PyTorch module": {"model": 3},
+    "model must take rows like those of X": {"X": np.zeros((300, 7)), "X_val": np.ones((200, 7))},
+    "steps must be 2 increasing numbers": {"steps": [3, 1]},
+    "rows must be an integer >= 50": {"rows": 3},
+    "budget must be >= 1": {"budget": 0},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_wrong_input_is_refused_in_one_line(data, message):
+    changes = dict(BAD[message])
+    X, y, *_ = data
+    if changes.get("true_labels") == "shifted":
+        changes["true_labels"] = (y + 1) % CLASSES
+    if isinstance(changes.get("X_val"), str):
+        changes |= {"X_val": X[:200], "y_val": y[:200]}
+    if changes.get("checkpoints") == "other":
+        changes["checkpoints"] = 2 * [nn.Sequential(nn.Linear(D, 9), nn.ReLU(), nn.Linear(9, CLASSES)).state_dict()]
+    if changes.get("model") == "three":
+        model = nn.Sequential(nn.Linear(D, 3)).eval()
+        changes |= {"model": model, "checkpoints": 2 * [model.state_dict()]}
+    with pytest.raises(InputError, match=message) as raised:
+        asked(data, **changes)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_first_checkpoint_that_is_not_the_initial_one_is_told(data):
+    X, y, *held_out = data
+    model, callback = trained(1.0, X, y, 100)
+    late = callback.checkpoints[-2:]
+    report = probe(copy.deepcopy(model).eval(), late, X, y, *held_out, rows=60)
+    assert any("is it the one before training" in note for note in report.notes)
+    fresh = ProbeCallback()
+    fresh.end(model, 5)
+    with pytest.raises(InputError, match="the initial parameters were not kept"):
+        fresh.report(model, X, y, *held_out)
+
+
+def test_lightning_finds_the_hooks_that_it_asks_for():
+    class Trainer:
+        global_step = 0
+
+    model, callback, trainer = nn.Linear(3, 2), ProbeCallback(), Trainer()
+    callback.setup(trainer, model, "fit")
+    callback.on_fit_start(trainer, model)
+    for step in range(1, 7):
+        trainer.global_step = step
+        callback.on_train_batch_end(trainer, model, None, None, step - 1)
+        callback.on_before_zero_grad(trainer, model, None)
+    callback.on_fit_end(trainer, model)
+    assert callback.steps == [0, 1, 2, 4, 6]
+    assert callback.state_dict() == {}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        callback.nothing  # noqa: B018
+
+
+SCRIPT = f"""
+import torch
+from torch import nn
+
+def make_model():
+    return nn.Sequential(nn.Linear({D}, 48), nn.ReLU(), nn.Linear(48, {CLASSES}))
+
+def broken():
+    raise KeyError("lost")
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def files(tmp_path, data, monkeypatch):
+    """A script, checkpoints of a loop with the callback, and rows, as a user has them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.py").write_text(SCRIPT)
+    X, y, V, y_val = data
+    np.savez(tmp_path / "data.npz", X=X, y=y, X_val=V, y_val=y_val)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, CLASSES))
+    callback = ProbeCallback(tmp_path / "ckpt", steps=[4])
+    callback.keep(model, 0)
+    optimiser = torch.optim.SGD(model.parameters(), 0.2)
+    for step in range(1, 13):
+        loss = nn.functional.cross_entropy(model(torch.tensor(X)), torch.tensor(y))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        callback.keep(model, step)
+    callback.end(model, 12)
+    return callback, model
+
+
+def test_the_command_prints_json_and_writes_figure_and_page(files, tmp_path):
+    from typer.testing import CliRunner
+
+    from unlazy.cli.commands import app
+
+    words = ["probe", "run.py:make_model", "--checkpoints", "ckpt/*.pt", "--data", "data.npz", "--rows", "60"]
+    done = CliRunner().invoke(app, [*words, "--json", "--figure", "f.png", "--out", "report.html"])
+    found = json.loads(done.stdout)
+    assert found["results"]["checkpoint"] == [0, 4, 12]
+    assert len(found["sentences"]) == 4
+    assert (tmp_path / "f.png").stat().st_size > 1000
+    assert "<svg" in (tmp_path / "report.html").read_text()
+    plain = CliRunner().invoke(app, words)
+    assert "Lazy or rich." in plain.stdout
+
+
+def test_a_folder_of_activations_is_probed_without_a_model(files, tmp_path, data):
+    callback, model = files
+    X, _, V, _ = data
+    (tmp_path / "saved").mkdir()
+    for step, state in zip(callback.steps, callback.checkpoints, strict=True):
+        model.load_state_dict(state)
+        with torch.no_grad():
+            found = {f"outputs{end}": model(torch.tensor(rows)).numpy() for end, rows in (("", X), ("_val", V))}
+        np.savez(tmp_path / "saved" / f"at_{step}.npz", **found)
+    report = probe_files("saved", table="data.npz", rows=60)
+    assert report.dataset.checkpoint.values.tolist() == [0, 4, 12]
+    assert any("no features" in note for note in report.notes)
+    assert report.lazy_or_rich == "unknown"
+
+
+def test_jax_parameters_are_read_into_their_structure(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y, V, y_val = data
+    np.savez("data.npz", X=X, y=y, X_val=V, y_val=y_val)
+    (tmp_path / "jax_run.py").write_text(
+        "import jax.numpy as jnp\n"
+        "def make_model():\n"
+        f"    return lambda p, x: jnp.tanh(x @ p['w'][0]) @ p['a'], {{'w': [jnp.zeros(({D}, 8))], "
+        f"'a': jnp.zeros((8, {CLASSES}))}}\n"
+    )
+    rng = np.random.default_rng(0)
+    params = {"w": [rng.normal(size=(D, 8)) / 8], "a": rng.normal(size=(8, CLASSES))}
+    callback = ProbeCallback("ckpt")
+    callback.keep(params, 0)
+    callback.end({"w": [params["w"][0] + 0.1], "a": 2 * params["a"]}, 5)
+    report = probe_files("jax_run.py:make_model", "ckpt/*.npz", "data.npz", rows=50)
+    changes = report.dataset.relative_change.values[-1]
+    np.testing.assert_allclose(changes[0], 1.0, rtol=1e-6)
+    assert report.dataset.checkpoint.values.tolist() == [0, 5]
+
+
+def pickled(tmp_path):
+    torch.save({"model": nn.Linear(2, 2)}, tmp_path / "ckpt" / "step_99.pt")
+
+
+WRONG_FILES = {
+    "there is no file nothing.npz": {"table": "nothing.npz"},
+    "checkpoints must be files, but none is like": {"checkpoints": "none/*.pt"},
+    "checkpoints must be given for a model": {"checkpoints": None},
+    "source must be a folder of activations or like run.py:make_model": {"source": "run.py"},
+    "there is no Python file lost.py": {"source": "lost.py:make_model"},
+    r"run.py has no function 'make_modle' \(did you mean make_model": {"source": "run.py:make_modle"},
+    "run.py:broken raised KeyError": {"source": "run.py:broken"},
+    "run.py:number must return a PyTorch module": {"source": "run.py:number"},
+    "is no .npz file of plain arrays": {"table": "run.py"},
+    "must have the arrays X, y, X_val, y_val, it lacks y_val": {"table": "short.npz"},
+    "is no .npz file of plain arrays: Object arrays": {"table": "objects.npz"},
+    "step_99.pt is no checkpoint of tensors alone": {"prepare": pickled},
+}
+
+
+@pytest.mark.parametrize("message", WRONG_FILES)
+def test_wrong_files_are_refused_in_one_line_and_nothing_is_unpickled(files, tmp_path, message):
+    changes = dict(WRONG_FILES[message])
+    np.savez(tmp_path / "short.npz", X=np.zeros((3, 2)), y=np.zeros(3), X_val=np.zeros((3, 2)))
+    np.savez(tmp_path / "objects.npz", X=np.array([{"a": 1}], dtype=object))
+    changes.pop("prepare", lambda path: None)(tmp_path)
+    asked = {"source": "run.py:make_model", "checkpoints": "ckpt/*.pt", "table": "data.npz", **changes}
+    with pytest.raises(InputError, match=message) as raised:
+        probe_files(**asked)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_example_runs():
+    assert doctest.testmod(importlib.import_module("unlazy.diagnostics.probing.answer")).failed == 0
