@@ -25,8 +25,8 @@ LAZY, RICH = 2.0, 0.03
 """Output scales: lazy from the first on, and rich at the widths of the parts that follow them."""
 FULL: dict[str, Any] = {"n": 256, "fresh": 512, "shrink": 2, "steps": 400, "segment": 100, "seeds": 16}
 FEW_ROWS = (
-    "64 digits of 7 x 7 pixels, their parity, two hidden layers without biases, and 20 steps with momentum against widths "
-    "(60 against output scales), which do not train lazy networks to the end."
+    "64 digits of 7 x 7 pixels, their parity, two hidden layers without biases, and 20 steps with momentum against "
+    "widths (60 against output scales), which do not train lazy networks to the end."
 )
 KERNELS = "The source has 1/N for the tangent kernel of a wide network; here exponents are fitted at widths up to 192."
 FEATURES, OUTLIERS = "change of the last features", "share of the change along outliers"
@@ -77,7 +77,7 @@ class LazyToRich(OwnNetwork):
         Change(
             "",
             "widths, output scales, steps and seeds",
-            "pilots at widths 8 and 16 missed some exponents by 0.1 to 0.3",
+            "pilots at small widths missed some by 0.1 to 0.3",
         ),
         Change("features-in-width", "0.2, where first it was 0.1", "the spread over seeds"),
         Change("transition", "0.2, where first it was 0.15, and a level of features", "the spread over seeds"),
@@ -100,8 +100,8 @@ class LazyToRich(OwnNetwork):
         Change(
             "",
             "no claim about generalisation",
-            "that dense networks are better lazy and convolutional ones rich (Geiger et al. 2020) was inconclusive with 10 "
-            "seeds, differences of 0.012 and -0.015 in the share of errors, and was left out",
+            "that dense networks are better lazy and convolutional ones rich (Geiger et al. 2020) was inconclusive with "
+            "10 seeds, differences of 0.012 and -0.015 in the share of errors, and was left out",
         ),
     )
 

@@ -105,7 +105,7 @@ class Replicas(Study):
         Change(
             "peak",
             "the centre, from 0.9 d to 1.7 d, where first it was the place of the largest value, from d to 2d",
-            "pilots had the peak at 1.25 d for d = 16, 32 and 64, and the place of the largest of nine noisy values jumps",
+            "pilots had the peak at 1.25 d for d = 16, 32 and 64; the place of the largest of noisy values jumps",
         ),
         Change("rich-exponent", "0.7 to 1.4, where first it was 0.8 to 1.3", "the spread over seeds"),
         Change("lazy-variance", "0.07, where first it was 0.04", "the spread over seeds at d = 6"),
