@@ -14,12 +14,11 @@ from unlazy.lab.sources import Source
 from unlazy.plotting.panels import Panel, panels
 
 SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-CHANGE = r"\|K-K_0\|_F/\|K_0\|_F"
 ALONG = ("output_scale",)
 
 
 def _along(show: str, **options: Any) -> Panel:
-    return Panel(show, x="output_scale", log="x", **options)
+    return Panel(show, x="output_scale", by="width", line=True, **{"log": "x", "runs": True, **options})
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,9 @@ class OwnNetwork(Study):
     )  # fmt: skip
 
     outputs = {
-        "feature_change": Output("change of the last features", r"\|\phi-\phi_0\|_F/\|\phi_0\|_F", ALONG, scale="log"),
-        "tangent_kernel_change": Output("change of the tangent kernel", CHANGE, ALONG, scale="log"),
-        "conjugate_kernel_change": Output("change of the kernel of the last features", CHANGE, ALONG, scale="log"),
+        "feature_change": Output("relative change of the last features", "", ALONG, scale="log"),
+        "tangent_kernel_change": Output("relative change of the tangent kernel", "", ALONG, scale="log"),
+        "conjugate_kernel_change": Output("relative change of the last features' kernel", "", ALONG, scale="log"),
         "kernel_alignment": Output(
             "centred alignment of the last features' kernel with that at the start", "", ALONG, undefined=np.nan
         ),
@@ -76,11 +75,12 @@ class OwnNetwork(Study):
     }
     presets = {"quick": {"seeds": 2}}
     figure = panels(
-        _along("feature_change", by="width"),
-        _along("tangent_kernel_change", by="width", legend=False),
-        _along("outlier_share", by="width", legend=False),
-        _along("wrong_share", by="width", legend=False),
+        _along("feature_change", log="xy"),
+        _along("tangent_kernel_change", log="xy", legend=False),
+        _along("outlier_share", runs=False, legend=False),
+        _along("wrong_share", legend=False),
         columns=2,
+        caption="Every run, and medians; of outliers the mean.",
     )
 
     def network(self, seed: int, shape: tuple[int, ...], outputs: int) -> Any:

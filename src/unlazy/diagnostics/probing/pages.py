@@ -44,7 +44,7 @@ def _regime(report: NetworkReport) -> str:
     shares = data.outlier_share.to_numpy() if "outlier_share" in data else np.array([np.nan])
     wide = shares[np.isfinite(shares)]
     if report.lazy_or_rich == "unknown":
-        words = "Lazy or rich is not decided: no layer that changed is at least 40 wide on both sides"
+        words = "This is not decided: no layer that changed is at least 40 wide on both sides"
     else:
         start = {
             "lazy": "The network learned lazily",
@@ -84,7 +84,7 @@ def _memory(report: NetworkReport) -> str:
     words = {
         "memory": f"It has memorised: it fits {_percent(fit)} of the training labels, and {shared}",
         "signal": f"What it learned is mostly signal: it fits {_percent(fit)} of the training labels, and {shared}",
-        "between": f"Signal or memory is not decided: it fits {_percent(fit)} of the training labels, and {shared}",
+        "between": f"This is not decided: it fits {_percent(fit)} of the training labels, and {shared}",
         "unfitted": f"It fits only {_percent(fit)} of the training labels, so that its margins do not speak of memory",
     }[report.signal_or_memory]
     more = []

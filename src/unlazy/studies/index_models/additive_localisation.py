@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Output, Study, changes, cite, claim, path, static, value
-from unlazy.lab.claims import at_least, at_most
+from unlazy.lab.claims import at_least, at_most, within
 from unlazy.lab.measures import slope
 from unlazy.plotting.panels import Map, Panel, panels
 
@@ -98,7 +98,11 @@ class AdditiveLocalisation(Study):
             "it failed by 20% at 16 neurons: links of different strength are not found equally often",
         ),
         *changes("second-layer beyond-random", "criterion", "set after a pilot of four runs at N <= 128"),
-        *changes("second-layer", "at most 0, first -0.5", "-0.47 was measured, between -0.68 and -0.27"),
+        *changes(
+            "second-layer",
+            "the source's slope, as a known negative; first at most -0.5",
+            "-0.47 was measured, between -0.68 and -0.27",
+        ),
     )
     figure = panels(
         Map(_overlaps, x="task", y="neuron", title="one run", limits=(0, 1), label=OVERLAP),
@@ -145,15 +149,15 @@ class AdditiveLocalisation(Study):
     @claim(
         "oko2024",
         "complexity of SGD, second layer",
-        at_most(0.0),
-        departs="The source has N of order 1/epsilon, a slope of -1; with 8 to 32 neurons for a task it is not "
-        "reached, not even by neurons exactly at their tasks.",
+        within(0.25, absolute=True),
+        known_negative="With 11 to 43 neurons for a task the slope is about -0.4. Not even neurons exactly at their "
+        "tasks have -1 here: their second layers are still far from the rate.",
     )
     def second_layer(main):
-        """The risk of the second layer on trained neurons falls with their number: the slope of its logarithm against
-        log N is {criterion} for N = 64 to 256."""
+        """N of order 1/epsilon neurons are enough: the risk of the second layer on trained neurons falls as 1/N, with a
+        slope of -1, {criterion}, for N = 64 to 256."""
         risk = main.simulated.relative_risk.sel(arm="trained", width=[64, 128, 256], drop=True)
-        return slope(risk, "width")
+        return slope(risk, "width") + 1
 
     @claim(OWN, "control", at_most(0.5))
     def beyond_random(main):

@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import as_link
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, changes, claim, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, within
 from unlazy.lab.measures import needs, over_theory, slope
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.theory.index_models.additive import additive_step_size
@@ -92,7 +92,9 @@ class AdditiveScaling(Study):
         ),
         Change("flat-start", "within 0.1, first 0.06", "0.006 was measured, too near the edge for fresh seeds"),
         Change(
-            "power-of-dimension", "1.7 to 2.4, first 1.8 to 2.2", "2.1 was measured; the race has 2.15 here, 2 far out"
+            "power-of-dimension",
+            "the slope less that of the race, first the slope in 1.8 to 2.2",
+            "2.1 was measured, and the race has 2.15 at these d; it has 2 far out",
         ),
         Change(
             "race",
@@ -100,7 +102,9 @@ class AdditiveScaling(Study):
             "with one task 12 runs leave it open, up to 48%",
         ),
         Change(
-            "race-of-unequal-tasks", "within 0.75, first 0.2", "0.1 and, on fresh seeds, 0.17 was measured, up to 0.42"
+            "",
+            "no claim that the race gives the slope of weaker tasks",
+            "0.1 to 0.2 was measured within intervals of 0.4: affordable runs do not decide it",
         ),
         Change(
             "",
@@ -135,10 +139,17 @@ class AdditiveScaling(Study):
         n = [task_race("He3", 1e6, np.ones(many), 0.5, additive_step_size("He3", 1e6, many, 0.5)).n for many in FAR]
         return np.log(n[1] / n[0]) / np.log(FAR[1] / FAR[0])
 
-    @claim("oko2024 benarous2021", "complexity of SGD", between(1.7, 2.4))
+    @claim(
+        "oko2024 benarous2021",
+        "complexity of SGD",
+        within(0.2, absolute=True),
+        departs="At d = 24 to 192 the race between the tasks, whose slope comes down to 2 as d grows, still has 2.15.",
+    )
     def power_of_dimension(dimension):
-        """They grow like d^(k-1) = d^2 for h_3: the slope of log n against log d is {criterion}."""
-        return slope(dimension.simulated.n, "d", least=4)
+        """They grow like d^(k-1) = d^2 for h_3, as far as the race has come to that: the slope of log n against log d
+        is that of the race, {criterion}."""
+        n, predicted = dimension.simulated.n, dimension.predicted.n
+        return slope(n, "d", least=4) - slope(predicted, "d", least=4)
 
     @claim(OWN, "race of independent overlaps", within(0.25))
     def race(tasks):
@@ -151,12 +162,6 @@ class AdditiveScaling(Study):
         """The neurons that are needed for one at a weaker task grow no faster than M^(C_k + 1/2): their slope in M is
         {criterion} at C_k = 2."""
         return slope(_needed(needs(neurons.simulated, strength_ratio=2.0), ("seed",)), "tasks", least=4)
-
-    @claim(OWN, "race of independent overlaps", within(0.75, absolute=True), resampled=True)
-    def race_of_unequal_tasks(neurons):
-        """That slope is the one of the race, {criterion}."""
-        measured = slope(_needed(neurons.simulated, ("seed",)), "tasks", least=4)
-        return measured - slope(_needed(neurons.predicted), "tasks", least=4)
 
     def validate(self) -> None:
         self.check_at_most(("tasks", "largest_tasks"), ("d", "largest_d"))

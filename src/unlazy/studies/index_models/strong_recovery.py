@@ -81,7 +81,7 @@ class StrongRecovery(Study):
     inner = {"samples_per_dimension": list(TIMES)}
     presets = {
         "quick": {
-            "samples": {"engine": "chain", "d": [64.0, 96.0, 144.0, 216.0], "seeds": 16},
+            "samples": {"engine": "chain", "d": [64.0, 96.0, 144.0, 216.0], "seeds": 40},
             "network": {"engine": "network", "seeds": 48},
             "width": {"engine": "directions", "width": [12, 24, 48, 96], "noise_variance": 0.0, "seeds": 24},
         },

@@ -79,9 +79,9 @@ def built(make: Callable[[int, tuple[int, ...], int], Any], rng: np.random.Gener
             sys.modules["torch"].manual_seed(seed)
             made = make(seed, shape, outputs)
     if "torch" in sys.modules and isinstance(made, sys.modules["torch"].nn.Module):
-        from unlazy.training.one_step.own_network.torch_network import TorchNetwork
+        from unlazy.training.one_step.own_network.torch_network import TrainedTorch
 
-        found: AnyNetwork = TorchNetwork(made, rows.inputs[:1])
+        found: AnyNetwork = TrainedTorch(made, rows.inputs[:1])
     elif callable(made):
         from unlazy.training.one_step.own_network.equinox_network import EquinoxNetwork
 

@@ -16,7 +16,7 @@ _BLOCK = 64
 _REFUSED = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 
 
-class TorchNetwork:
+class TrainedTorch:
     """A module that is called on rows (n, ...), in evaluation mode, so that nothing is random.
 
     Rows of images are (rows, columns, colours); a module whose first layer wants colours first moves them itself.
