@@ -22,7 +22,7 @@ MEMORY = 0.35
 """The margin gap above which a network that fits is said to have memorised; set on digits and drawn mixtures, with and
 without flipped labels. MNIST gave the same answers, but was on the table when `FITS` was set."""
 WRONG = 0.1
-"""The share of labels that look wrong from which on a network that fits all has memorised, if the gap leaves it open."""
+"""Share of labels that look wrong from which on a network that fits all has memorised, where the gap is undecided."""
 SUSPECT = 2.0
 """Standard errors above which a share of wrong labels is said to be there."""
 
