@@ -100,8 +100,8 @@ class LazyToRich(OwnNetwork):
         Change(
             "",
             "no claim about generalisation",
-            "that dense networks are better lazy and convolutional ones rich (Geiger et al. 2020) was inconclusive with "
-            "10 seeds, differences of 0.012 and -0.015 in the share of errors, and was left out",
+            "that dense networks are better lazy and convolutional ones rich (Geiger et al. 2020) was inconclusive "
+            "with 10 seeds, differences of 0.012 and -0.015 in the share of errors, and was left out",
         ),
     )
 
