@@ -160,7 +160,7 @@ def _():
     three hidden layers or convolutions, trained by SGD, Adam or AdamW. The cuts at .1 and .3 came from other networks;
     of those with their usual scale some are between, as with wrong labels on noisy rows. The margin gap that decides
     between signal and memory, of networks that fit 95% of their labels, was at most .25 with right labels and at least
-    .40 with three wrong ones in ten on digits and mixtures, where its cut at .35 was set; on MNIST, seen before the 95%,
+    .40 with three wrong ones in ten on digits and mixtures, where its cut at .35 was set; on MNIST, known by then,
     at most .25 with right labels (9 networks) and at least .57 with wrong ones (6). Where new rows are answered badly
     for lack of rows it says memory too, and rightly: those rows were learned by heart. Labels look wrong only in
     comparison with the held-out ones, which are taken to be right. Forecasts from 150 held-out rows were compared with

@@ -110,15 +110,13 @@ def first_kernel(kind: str, rows: np.ndarray, targets: np.ndarray, random: np.ra
 
 def learned_root(shape: Shape, gradients: np.ndarray) -> np.ndarray:
     """(1 - share) (G / mean)^power + share I."""
-    values, vectors = (gradients, None) if gradients.ndim == 1 else (np.diag(gradients), None)
-    if gradients.ndim == 2 and not shape.diagonal:
-        values, vectors = np.linalg.eigh(gradients)
-    values = np.maximum(values, 0.0)
-    mean = values.mean() or 1.0
-    roots = (values / mean) ** shape.power
-    if vectors is None:
-        return (1 - shape.share) * roots + shape.share
-    return (1 - shape.share) * (vectors * roots) @ vectors.T + shape.share * np.eye(len(values))
+    whole = gradients.ndim == 2 and not shape.diagonal
+    values, vectors = np.linalg.eigh(gradients) if whole else (gradients, np.empty(0))
+    values = np.maximum(values if values.ndim == 1 else np.diag(values), 0.0)
+    roots = (values / (values.mean() or 1.0)) ** shape.power
+    if whole:
+        return (1 - shape.share) * (vectors * roots) @ vectors.T + shape.share * np.eye(len(values))
+    return (1 - shape.share) * roots + shape.share
 
 
 def taught(found: Fit, rows: np.ndarray, random: np.random.RandomState) -> np.ndarray:

@@ -49,8 +49,8 @@ def _transformed(link: str) -> Link:
     given = as_link(link)
     if link != "z2exp":
         inside = np.roots(np.polynomial.hermite_e.herme2poly(np.eye(DEGREES[link] + 1)[-1])[::-1])
-        cuts = given.breakpoints or tuple(sorted(inside.real.tolist()))
-        return Link(f"sign of {link}", lambda z: np.sign(given(z)), breakpoints=cuts)
+        kinks = given.breakpoints or tuple(sorted(inside.real.tolist()))
+        return Link(f"sign of {link}", lambda z: np.sign(given(z)), breakpoints=kinks)
     from scipy.optimize import brentq
 
     best = label_transform(link, hermite_degree=4)
@@ -245,7 +245,7 @@ class PartialTraceStudy(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.index_models.partial_trace import eigenvector_overlaps, power_overlaps
 
-        k, transform = DEGREES[self.link], _transformed(self.link)
+        k, transform = DEGREES[self.link], _transformed(self.link).value
         if k % 2 == 0:
             return {"squared_overlap": eigenvector_overlaps(rng, transform, k, self.d, self._sizes())}
         ends = [power_overlaps(rng, transform, k, self.d, n, POWER_STEPS)[-1] for n in self._sizes()]

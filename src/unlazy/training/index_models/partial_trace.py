@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from unlazy.functions.orthogonal import Hermite
 _BLOCK = 8192
 """Rows that are drawn together."""
 
-Transform = Callable[[np.ndarray], np.ndarray]
+Transform = Callable[[Any], Any]
 
 
 def radial_factor(square: np.ndarray, hermite_degree: int, d: int) -> np.ndarray:

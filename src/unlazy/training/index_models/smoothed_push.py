@@ -42,7 +42,7 @@ def smoothed_push(degree: int, radius: ArrayLike, d: ArrayLike) -> Callable[...,
                 if j:
                     inner = inner - number * 2 * j * along ** (k - 2 * j + 1) * wide ** (j - 1) * jnp.square(radius)
             total = total + coefficient * scale ** (k / 2) * inner
-        return rule.sign * label * total
+        return jnp.asarray(rule.sign * label * total)
 
     return push
 

@@ -105,4 +105,4 @@ def _segments(segment: Any, start: Array, rule: overlap_chain.Rule) -> Array:
         state = segment(given[0], state, given[1])
         return state, state
 
-    return jax.lax.scan(body, start, (jnp.arange(rule.step_size.shape[0]), rule))[1]
+    return jax.lax.scan(body, start, (jnp.arange(len(jnp.atleast_1d(rule.step_size))), rule))[1]
