@@ -150,10 +150,6 @@ def _bump_derivative(z: Any) -> Any:
     return 2 * z * (1 - z**2) * array_namespace(z).exp(-(z**2))
 
 
-def _three_signs(z: Any) -> Any:
-    return _sign(z * (z**2 - 2 * math.log(2)))
-
-
 def _unit(k: int) -> tuple[float, ...]:
     return tuple(np.eye(k + 1)[k].tolist())
 
@@ -232,8 +228,6 @@ LINKS: dict[str, Link] = {
         Link("cos", _cos, lambda z: -_sin(z)),
         # information and generative exponent are both 4
         Link("z2exp", _bump, _bump_derivative),
-        # the sign of z (z^2 - 2 log 2): both are 3, as two values have no transforms but affine ones
-        Link("sign3", _three_signs, _zero, (-math.sqrt(2 * math.log(2)), 0.0, math.sqrt(2 * math.log(2)))),
         *ACTIVATIONS.values(),
     )
 }

@@ -10,6 +10,7 @@ from scipy.stats import norm
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, Link, polynomial
 from unlazy.functions.orthogonal import Hermite
+from unlazy.studies.index_models.partial_trace import SIGN3
 from unlazy.theory.index_models.exponents.exponents import (
     generative_exponent,
     information_exponent,
@@ -66,7 +67,7 @@ class TestInformationExponent:
         assert information_exponent(f"He{k}").exponent == k
 
     @pytest.mark.parametrize(
-        ("name", "exponent"), [("relu", 1), ("abs", 2), ("cos", 2), ("z2exp", 4), ("sign", 1), ("sign3", 3)]
+        ("name", "exponent"), [("relu", 1), ("abs", 2), ("cos", 2), ("z2exp", 4), ("sign", 1), (SIGN3, 3)]
     )
     def test_exponents_of_named_links(self, name, exponent):
         assert information_exponent(name).exponent == exponent

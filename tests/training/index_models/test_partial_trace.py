@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from unlazy.functions.elementwise import as_link
+from unlazy.studies.index_models.partial_trace import SIGN3
 from unlazy.theory.index_models import partial_trace_overlap
 from unlazy.training.index_models.partial_trace import eigenvector_overlaps, power_overlaps, radial_factor
 
 
-@pytest.mark.parametrize("link", ["sign3", "tanh"])
+@pytest.mark.parametrize("link", [SIGN3, "tanh"])
 def test_power_steps_have_the_law_of_those_in_all_dimensions(link):
     rng, target, d, n = np.random.default_rng(0), as_link(link), 20, 400
     whole, drawn = [], []

@@ -29,6 +29,9 @@ from unlazy.theory.index_models.exponents.exponents import information_exponent,
 from unlazy.theory.index_models.partial_trace import PartialTrace, partial_trace_overlap
 
 DEGREES = {"He3": 3, "sign3": 3, "He4": 4, "z2exp": 4}
+_ROOT = np.sqrt(2 * np.log(2))
+SIGN3 = Link("sign3", lambda z: np.sign(z * (z**2 - _ROOT**2)), breakpoints=(-_ROOT, 0.0, _ROOT))
+"""Of exponents 3 and 3: a label of two values has no transforms but affine ones."""
 GENERATIVE = ("sign3", "z2exp")
 """Links whose generative exponent is their information exponent: no transform of the label has a lower one."""
 POWER_STEPS = 3
@@ -43,10 +46,14 @@ BOUNDED = (
 )
 
 
+def _given(link: str) -> Link:
+    return SIGN3 if link == SIGN3.name else as_link(link)
+
+
 @cache
 def _transformed(link: str) -> Link:
     """T(y) as a function of z: the sign of E[h_k | y], of which E[h_k | y] is y for h_k and for two values."""
-    given = as_link(link)
+    given = _given(link)
     if link != "z2exp":
         inside = np.roots(np.polynomial.hermite_e.herme2poly(np.eye(DEGREES[link] + 1)[-1])[::-1])
         kinks = given.breakpoints or tuple(sorted(inside.real.tolist()))
@@ -68,7 +75,7 @@ def _share(link: str) -> float:
 
 def _table(link: str) -> float:
     """The exponent of d in the table: that of k* where transforms do not help, else that of k."""
-    return sample_complexity(link, "spectral" if link in GENERATIVE else "smoothed-sgd").samples_exponent
+    return sample_complexity(_given(link), "spectral" if link in GENERATIVE else "smoothed-sgd").samples_exponent
 
 
 def _needed(data: Any) -> Any:
