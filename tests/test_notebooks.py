@@ -59,7 +59,7 @@ def test_of_the_claims_of_the_own_study_the_true_one_holds_and_the_belief_fails(
 
 
 def test_own_data_shows_a_win_a_tie_and_two_losses(conclusions):
-    found = conclusions("your_own_data", "your_own_network")
+    found = conclusions("your_own_data")
     diabetes, area, label, digit = found["scores"].values()
     assert max(diabetes.values()) - min(diabetes.values()) < 0.03
     assert area["SingleIndexRegressor"] > max(area["ridge"] + 0.01, area["kernel ridge"] - 0.002)

@@ -70,7 +70,7 @@ class OwnNetwork(Study):
         ),
         "training_error": Output("training error, relative to that of 0", "", ALONG, scale="log"),
         "test_error": Output("squared error on fresh rows, relative to that of 0", "", ALONG),
-        "wrong_share": Output("fresh rows given a wrong class", "", ALONG),
+        "wrong_class_share": Output("fresh rows given a wrong class", "", ALONG),
         "diverged_at": DIVERGED_AT,
     }
     presets = {"quick": {"seeds": 2}}
@@ -78,7 +78,7 @@ class OwnNetwork(Study):
         _along("feature_change", log="xy"),
         _along("tangent_kernel_change", log="xy", legend=False),
         _along("outlier_share", runs=False, legend=False),
-        _along("wrong_share", legend=False),
+        _along("wrong_class_share", legend=False),
         columns=2,
         caption="Every run, and medians; of outliers the mean.",
     )

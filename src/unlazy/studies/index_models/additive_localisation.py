@@ -14,6 +14,8 @@ from unlazy.lab.measures import slope
 from unlazy.plotting.panels import Map, Panel, panels
 
 ARRIVED = 0.8
+PARTS = (4, 2, 1)
+"""Of the samples, with smaller and smaller steps."""
 TIME = ("progress",)
 ARMS = {"exact": "the tasks themselves", "trained": "trained neurons", "random": "random, untrained"}
 LAYERED = ("arm", "width")
@@ -172,10 +174,7 @@ class AdditiveLocalisation(Study):
             raise InputError(f"width must be at most largest_width = {self.largest_width}, got {max(self.width)}")
 
     def coordinates(self) -> dict[str, Any]:
-        from unlazy.training.index_models.diverse_tasks import PHASES
-
-        parts = np.cumsum([0.0, *(part for part, _ in PHASES)])
-        progress = (parts / parts[-1] * self.task_samples_per_squared_dimension).tolist()
+        progress = (np.cumsum([0, *PARTS]) / sum(PARTS) * self.task_samples_per_squared_dimension).tolist()
         places = {"neuron": list(range(self.largest_width)), "task": list(range(self.tasks))}
         return places | {"progress": progress, "arm": list(ARMS)}
 
@@ -190,7 +189,7 @@ class AdditiveLocalisation(Study):
         options = self.as_dict(
             "d", "tasks", "task_samples_per_squared_dimension", "relative_step_size", "noise_variance"
         )
-        learned = learn(train_key, width=self.largest_width, **options)
+        learned = learn(train_key, width=self.largest_width, parts=PARTS, **options)
         exact = learned.directions[jnp.abs(learned.overlaps[-1]).argmax(axis=1)]
         layers = jnp.stack([exact, learned.weights, learned.start])
         risk = second_layer_risks(fit_key, layers, learned.rule.target, self.width, self.noise_variance)

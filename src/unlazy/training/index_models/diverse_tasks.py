@@ -17,8 +17,8 @@ from unlazy.training.index_models.online_index import init
 
 SHARES = ((1.0, 0.0), (0.8, 0.6), (0.8, -0.6), (0.96, 0.28))
 """Of h_3 and h_4 in the links, one after the other: information exponent 3, C_k = 1.25."""
-PHASES = ((4, 1.0), (2, 0.3), (1, 0.1))
-"""Parts of the samples, and their step sizes over the first."""
+FACTORS = (1.0, 0.3, 0.1)
+"""Of the first step size, in the phases of training."""
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 REACH = 3.0
 
@@ -59,14 +59,15 @@ def learn(
     task_samples_per_squared_dimension: float,
     relative_step_size: ArrayLike,
     noise_variance: ArrayLike = 0.0,
+    parts: Sequence[int] = (4, 2, 1),
 ) -> Learned:
-    """Phase I: n = ratio M d^2 fresh samples from random starts, in three phases with smaller and smaller steps."""
+    """Phase I: n = ratio M d^2 fresh samples from random starts, of which such parts have smaller and smaller steps."""
     direction_key, start_key, train_key = jax.random.split(key, 3)
     directions, start = init(direction_key, tasks, d), init(start_key, width, d)
     rule = diverse_rule(directions, relative_step_size / (d * tasks) ** 0.5, noise_variance)
-    total = task_samples_per_squared_dimension * tasks * d**2 / sum(part for part, _ in PHASES)
+    total = task_samples_per_squared_dimension * tasks * d**2 / sum(parts)
     weights, records = start, [rule.fields(start)]
-    for place, (part, factor) in enumerate(PHASES):
+    for place, (part, factor) in enumerate(zip(parts, FACTORS, strict=True)):
         phase = rule._replace(step_size=factor * rule.step_size)
         weights = train_network(jax.random.fold_in(train_key, place), weights, phase, round(part * total)).weights
         records.append(rule.fields(weights))

@@ -18,7 +18,7 @@ from unlazy.training.one_step.several_steps import trained_layers
 _GROUPS = 12
 
 
-class TrainedLayer(NamedTuple):
+class TrainedFirstLayer(NamedTuple):
     """A first layer (d, N) as theory sees it: one direction that its neurons share, and generic weights beside it."""
 
     weights: np.ndarray
@@ -40,7 +40,7 @@ def trained_layer(
     noise_variance: float,
     step_size: float,
     steps: int,
-) -> TrainedLayer:
+) -> TrainedFirstLayer:
     """Draw and train; the direction is the leading one of what the steps added, the target's if they added nothing."""
     from scipy.linalg import eigh
 
@@ -58,7 +58,7 @@ def trained_layer(
     singular = np.sqrt(np.maximum(np.linalg.eigvalsh(weights @ weights.T), 0.0))
     outliers = int(np.sum(singular > 1.05 * (1 + np.sqrt(width / d))))
     groups = groups_of_weights(weights, direction, group_count=_GROUPS)
-    return TrainedLayer(weights, groups, abs(float(direction[0])), outliers)
+    return TrainedFirstLayer(weights, groups, abs(float(direction[0])), outliers)
 
 
 def covariance_eigenvalues(rng: np.random.Generator, activation: str, weights: np.ndarray, n: int) -> np.ndarray:

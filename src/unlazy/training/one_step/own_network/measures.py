@@ -16,7 +16,7 @@ from unlazy.training.one_step.own_network.arms import MOMENTUM, AnyNetwork, Trai
 MEASURES = (
     "training_error",
     "test_error",
-    "wrong_share",
+    "wrong_class_share",
     "feature_change",
     "conjugate_kernel_change",
     "tangent_kernel_change",
@@ -56,7 +56,7 @@ class Before:
         return {
             "training_error": _relative(answers, rows.targets),
             "test_error": _relative(tested, rows.fresh_targets),
-            "wrong_share": float(np.mean(classes(tested) != classes(rows.fresh_targets))),
+            "wrong_class_share": float(np.mean(classes(tested) != classes(rows.fresh_targets))),
             "feature_change": frobenius_change(self._features, features),
             "conjugate_kernel_change": frobenius_change(*conjugate),
             "tangent_kernel_change": frobenius_change(*kernels),
