@@ -11,7 +11,8 @@ from unlazy.checks import InputError
 from unlazy.estimators import MetricMachineClassifier, MetricMachineRegressor
 
 
-@parametrize_with_checks([MetricMachineRegressor(), MetricMachineClassifier()])
+# few rows for the metric: the checks are about the interface, and hundreds of fits
+@parametrize_with_checks([MetricMachineRegressor(metric_rows=24), MetricMachineClassifier(metric_rows=24)])
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
