@@ -140,8 +140,6 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(make, optimiser, live
 
 
 def test_a_training_that_diverges_says_when():
-    found = trained(equinox_network, step_size=4.0, output_scale=(1e-4,), steps=400, segment=100)
-    assert found["diverged_at"] == -1 or found["diverged_at"] > 0
     found = trained(lambda *sizes: torch.nn.Linear(5, 1), step_size=1000.0, steps=200)
     assert 0 < found["diverged_at"] <= 200
     assert np.isnan(found["test_error"]).all()
