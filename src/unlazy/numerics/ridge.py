@@ -141,6 +141,34 @@ def left_out_residuals(
         yield vectors @ (inverse * projected) / weights[..., None], weights
 
 
+class LeftOut(NamedTuple):
+    """Kernel ridge regression at one penalty."""
+
+    residuals: np.ndarray
+    """(n, tasks), what a fit without the row misses it by."""
+    dual: np.ndarray
+    """(n, tasks), (K + c I)^-1 Y."""
+
+
+def left_out_solution(matrix: np.ndarray, targets: np.ndarray, penalty: float) -> LeftOut | None:
+    """What `left_out_residuals` gives without centring, of one kernel matrix (n, n) at one penalty c.
+
+    From a Cholesky factor and its inverse: where few penalties are asked, a fraction of the time of a spectral
+    decomposition. None where K + c I is not positive but for rounding.
+    """
+    from scipy.linalg import lapack
+
+    factor, failed = lapack.dpotrf(_shifted(matrix, penalty), overwrite_a=1)
+    if failed:
+        return None
+    dual = lapack.dpotrs(factor, targets)[0]
+    inverse, failed = lapack.dpotri(factor, overwrite_c=1)
+    if failed:
+        return None
+    weights = np.maximum(np.diag(inverse), np.finfo(np.float64).eps / penalty)
+    return LeftOut(dual / weights[:, None], dual)
+
+
 def decompose(design: ArrayLike) -> RidgeDecomposition:
     """The singular values and vectors of X (n x d), from the smaller of X X^T and X^T X.
 

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from unlazy.estimators.metric_machine.kernels import DISTANCE, SUM, LaplaceKernel, gradient_outer_product, in_metric
-from unlazy.estimators.metric_machine.large import fit_all
+from unlazy.estimators.metric_machine import large
+from unlazy.estimators.metric_machine.kernels import (
+    DISTANCE,
+    SUM,
+    LaplaceKernel,
+    _distances,
+    gradient_outer_product,
+    in_metric,
+)
+from unlazy.estimators.metric_machine.large import _projected, fit_all
 from unlazy.estimators.metric_machine.members import Shape, fit, learned_root, rounds, taught
 
 KERNELS = [
@@ -98,13 +106,60 @@ def test_metric_finds_the_columns_that_matter(kind):
 
 
 @pytest.mark.parametrize(("kernel", "root"), KERNELS)
-def test_all_rows_as_centres_are_the_machine_itself(kernel, root):
+def test_normal_equations_with_all_rows_as_centres_are_the_machine_itself(kernel, root):
     rows, targets = draw(200)
     found = fit(kernel, rows, targets, root)
-    again = fit_all(found, rows, targets, np.random.RandomState(0))
+    everywhere = np.arange(200)
+    again = _projected(found, rows, targets, everywhere)
     assert again.penalty == found.penalty
     new = np.random.default_rng(9).standard_normal((50, 3))
     np.testing.assert_allclose(again.predict(new), found.predict(new), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(again.residuals, found.residuals, rtol=1e-4, atol=1e-5)
+
+
+def test_centres_that_say_the_same_are_one():
+    rows, targets = draw(300)
+    # of rank 4: three columns and a constant
+    found = fit(LaplaceKernel(DISTANCE, np.inf, linear=1.0), rows, targets, np.ones(3))
+    again = _projected(found, rows, targets, np.arange(300))
+    assert len(again.dual) == 4
+    new = np.random.default_rng(9).standard_normal((50, 3))
+    np.testing.assert_allclose(again.predict(new), found.predict(new), rtol=1e-6, atol=1e-8)
+
+
+def test_more_centres_are_nearer_to_all_rows(monkeypatch):
+    rows, targets = draw(1200, seed=5)
+    new = np.random.default_rng(9).standard_normal((500, 3))
+    kernel = LaplaceKernel(SUM, 1.0)
+    few = fit(kernel, rows[:100], targets[:100], np.ones(3))
+    exact = fit_all(few, rows, targets, np.random.RandomState(0)).predict(new)
+    monkeypatch.setattr(large, "_LEAST_CENTRES", 10)
+    missed = []
+    for most in (50, 800):
+        monkeypatch.setattr(large, "MOST_CENTRES", most)
+        found = fit_all(few, rows, targets, np.random.RandomState(0))
+        assert len(found.dual) == most
+        missed.append(np.mean((found.predict(new) - exact) ** 2))
+    assert missed[1] < 0.1 * missed[0]
+
+
+@pytest.mark.parametrize("near", [1e-6, 1e-2, 1e3])
+def test_way_down_ends_at_the_least_penalty_of_all(near):
+    rows, targets = draw(100, seed=7)
+    kernel = LaplaceKernel(DISTANCE, 1.0)
+    downhill, path = fit(kernel, rows, targets, np.ones(3), near), fit(kernel, rows, targets, np.ones(3))
+    assert downhill.penalty == path.penalty
+    np.testing.assert_allclose(downhill.residuals, path.residuals, rtol=1e-7, atol=1e-9)
+
+
+def test_sums_of_two_valued_columns_are_those_of_all():
+    rng = np.random.default_rng(8)
+    left, right = (np.column_stack([rng.standard_normal((30, 2)), 1.7 * rng.integers(0, 2, (30, 3))]) for _ in "ab")
+    for there in (1.7, 0.4):
+        # a value that the other rows do not have
+        left[0, -1] = there
+        expected = np.abs(left[:, None] - right).sum(axis=2)
+        np.testing.assert_allclose(_distances(SUM, left, right), expected, atol=1e-12)
 
 
 def test_distances_have_median_1():

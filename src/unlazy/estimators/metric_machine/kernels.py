@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ SUM, DISTANCE = "sum", "distance"
 """exp(-sum_j |z_j - z'_j| / L), a product over columns, and exp(-(|z - z'| / L)^power)."""
 _TINY = 1e-12
 _MEDIAN_ROWS = 500
+_SIGN_ROWS = 64
 
 
 class LaplaceKernel(NamedTuple):
@@ -44,6 +46,10 @@ class MetricRows(NamedTuple):
     square: float
     """Their mean squared length."""
 
+    def at(self, rows: np.ndarray) -> MetricRows:
+        """The same metric with other rows to compare with."""
+        return self._replace(rows=self.placed(rows))
+
     def placed(self, rows: np.ndarray) -> np.ndarray:
         return _rooted(rows, self.root) / self.unit
 
@@ -75,10 +81,9 @@ def gradient_outer_product(
     nonlinear = kernel._replace(linear=0.0).matrix(distances, None)
     slopes = kernel.linear * (metric.rows.T @ dual) / metric.square
     if kernel.kind == SUM:
-        weights, squares = -nonlinear / kernel.bandwidth, np.zeros(d)
-        for j, column in enumerate(metric.rows.T):
-            gradients = (weights * np.sign(column[:, None] - column)) @ dual + slopes[j]
-            squares[j] = np.sum(gradients**2) / n
+        squares = np.zeros(d)
+        for j, pulls in enumerate(_signed_sums(nonlinear, metric.rows, dual)):
+            squares[j] = np.sum((slopes[j] - pulls / kernel.bandwidth) ** 2) / n
         return squares * (metric.root / metric.unit) ** 2
     scaled = np.maximum(distances / kernel.bandwidth, _TINY)
     pull = nonlinear * kernel.power * scaled ** (kernel.power - 2) / kernel.bandwidth**2
@@ -92,6 +97,31 @@ def gradient_outer_product(
     return total
 
 
+def _signed_sums(weights: np.ndarray, rows: np.ndarray, dual: np.ndarray) -> Iterator[np.ndarray]:
+    """For each column z of the rows, sum_j weights_ij sign(z_i - z_j) dual_j, (n, outputs)."""
+    n = len(rows)
+    total = weights @ dual
+    signs = np.empty((_SIGN_ROWS, n))
+    for column in rows.T:
+        low, high = column.min(), column.max()
+        above = column == high
+        if np.all(above | (column == low)):
+            # only rows of the other value pull
+            upper = weights @ (dual * above[:, None])
+            yield np.where(above[:, None], total - upper, -upper)
+            continue
+        found = np.empty(dual.shape)
+        # in blocks that stay in the processor's cache
+        for start in range(0, n, _SIGN_ROWS):
+            here = slice(start, min(start + _SIGN_ROWS, n))
+            block = signs[: here.stop - start]
+            np.subtract(column[here, None], column, out=block)
+            np.sign(block, out=block)
+            block *= weights[here]
+            found[here] = block @ dual
+        yield found
+
+
 def _rooted(rows: np.ndarray, root: np.ndarray) -> np.ndarray:
     return rows * root if root.ndim == 1 else rows @ root
 
@@ -100,6 +130,18 @@ def _distances(kind: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     from scipy.spatial.distance import cdist
 
     if kind == SUM:
-        return cdist(left, right, "cityblock")
-    squares = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1) - 2 * left @ right.T
-    return np.sqrt(np.maximum(squares, 0.0))
+        low, high = right.min(axis=0), right.max(axis=0)
+        two = np.all((right == low) | (right == high), axis=0) & np.all((left == low) | (left == high), axis=0)
+        between = cdist(left[:, ~two], right[:, ~two], "cityblock")
+        # |a - b| of two values is a square, and squares are products of matrices
+        units = np.sqrt((high - low)[two])
+        return between + _squares((left > low)[:, two] * units, (right > low)[:, two] * units)
+    return np.sqrt(_squares(left, right))
+
+
+def _squares(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Squared distances."""
+    squares = left @ (-2 * right.T)
+    squares += np.sum(left**2, axis=1)[:, None]
+    squares += np.sum(right**2, axis=1)
+    return np.maximum(squares, 0.0, out=squares)

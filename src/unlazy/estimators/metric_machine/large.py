@@ -1,44 +1,75 @@
-"""Kernel ridge regression on more rows than a matrix of all pairs allows: those of a fit stand for the others."""
+"""Kernel ridge regression on more rows than taught the metric: some of the rows stand for the others."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from unlazy.estimators.metric_machine.members import PENALTIES, Fit
+from unlazy.estimators.metric_machine.members import Fit, downhill, fit_in
 
+MOST_CENTRES = 3500
+_WORK = 1.8e11
+"""Rows times the square of the centres, beyond which there are fewer."""
+_LEAST_CENTRES = 1000
 _BLOCK = 4096
-_JUDGED = 2000
-_ROUNDING = 1e-10
+_JUDGED = 1000
+_ROUNDING = 1e-9
+
+
+class _Solution(NamedTuple):
+    coefficients: np.ndarray
+    residuals: np.ndarray
+    """Of the judged rows, left out."""
 
 
 def fit_all(found: Fit, rows: np.ndarray, targets: np.ndarray, random: np.random.RandomState) -> Fit:
-    """The same machine fitted to all rows with functions of the kernel at the rows that it has (Nystroem).
+    """The same machine fitted to all rows.
 
-    Normal equations are added up in blocks; their penalty has the least leave-one-out error on some of the rows.
+    With all of them as centres where they are few. Else with the kernel's functions at some of the rows (Nystroem):
+    normal equations are added up in blocks, and their penalty has the least leave-one-out error on some rows.
     """
-    eigenvalues, vectors = np.linalg.eigh(found.matrix(found.metric.rows))
-    kept = eigenvalues > _ROUNDING * eigenvalues[-1]
-    back = vectors[:, kept] / np.sqrt(eigenvalues[kept])
-    m = len(back)
-    gram, moments = np.zeros((m, m)), np.zeros((m, targets.shape[1]))
+    n = len(rows)
+    count = int(np.clip(np.sqrt(_WORK / n), _LEAST_CENTRES, MOST_CENTRES))
+    if n <= count:
+        return fit_in(found.metric.at(rows), found.kernel, targets, found.penalty)
+    machine = found._replace(metric=found.metric.at(rows[np.sort(random.permutation(n)[:count])]))
+    return _projected(machine, rows, targets, random.permutation(n)[:_JUDGED])
+
+
+def _projected(machine: Fit, rows: np.ndarray, targets: np.ndarray, judged: np.ndarray) -> Fit:
+    from scipy.linalg import blas, cho_solve, lapack, solve_triangular
+
+    inside = machine.matrix(machine.metric.rows)
+    # K = R^T R in an order in which centres that others stand for come last, and go
+    factor, order, rank, _ = lapack.dpstrf(inside, tol=_ROUNDING * inside.diagonal().max())
+    root = np.asfortranarray(np.triu(factor[:rank, :rank]))
+    machine = machine._replace(metric=machine.metric._replace(rows=machine.metric.rows[order[:rank] - 1]))
+
+    def features_of(some: np.ndarray) -> np.ndarray:
+        """k(z, centres) R^-1, turned"""
+        return blas.dtrsm(1.0, root, machine.matrix(machine.metric.placed(some)).T, trans_a=1, overwrite_b=1)
+
+    normal, projected = np.zeros((rank, rank), order="F"), np.zeros((rank, targets.shape[1]))
     for start in range(0, len(rows), _BLOCK):
         here = slice(start, start + _BLOCK)
-        block = found.matrix(found.metric.placed(rows[here]))
-        gram += block.T @ block
-        moments += block.T @ targets[here]
-    values, turned = np.linalg.eigh(back.T @ gram @ back)
-    values, turned = np.maximum(values, 0.0), back @ turned
-    projected = turned.T @ moments
-    judged = random.permutation(len(rows))[:_JUDGED]
-    features = found.matrix(found.metric.placed(rows[judged])) @ turned
-    best: tuple[float, float, np.ndarray] | None = None
-    for penalty in PENALTIES:
-        inverse = 1 / (values + penalty)
-        left_out = np.maximum(1 - features**2 @ inverse, np.finfo(np.float64).eps)
-        residuals = (targets[judged] - features @ (inverse[:, None] * projected)) / left_out[:, None]
-        loss = float(np.sum(residuals**2))
-        if best is None or loss < best[0]:
-            best = loss, float(penalty), residuals
-    assert best is not None
-    _, penalty, residuals = best
-    return found._replace(penalty=penalty, dual=turned @ (projected / (values + penalty)[:, None]), residuals=residuals)
+        block = features_of(rows[here])
+        normal = blas.dsyrk(1.0, block, 1.0, normal, overwrite_c=1)
+        projected += block @ targets[here]
+    features = features_of(rows[judged])
+
+    def solve(penalty: float) -> _Solution | None:
+        shifted = np.array(normal, order="F")
+        shifted.ravel(order="K")[:: len(normal) + 1] += penalty
+        factor, failed = lapack.dpotrf(shifted, overwrite_a=1)
+        if failed:
+            return None
+        coefficients = cho_solve((factor, False), projected)
+        leverages = np.sum(solve_triangular(factor, features, trans=1) ** 2, axis=0)
+        left = np.maximum(1 - leverages, np.finfo(np.float64).eps)
+        return _Solution(coefficients, (targets[judged] - features.T @ coefficients) / left[:, None])
+
+    found = downhill(solve, lambda one: float(np.sum(one.residuals**2)), machine.penalty)
+    assert found is not None
+    penalty, one = found
+    return machine._replace(penalty=penalty, dual=solve_triangular(root, one.coefficients), residuals=one.residuals)

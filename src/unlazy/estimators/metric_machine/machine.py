@@ -15,7 +15,8 @@ from unlazy.data.table_encoder import TableEncoder
 from unlazy.estimators.metric_machine.calibration import calibrated
 from unlazy.estimators.metric_machine.kernels import DISTANCE, SUM
 from unlazy.estimators.metric_machine.large import fit_all
-from unlazy.estimators.metric_machine.members import Fit, MetricRound, linear_round, refit, rounds
+from unlazy.estimators.metric_machine.logits import crossed_logits
+from unlazy.estimators.metric_machine.members import Fit, MetricRound, linear_round, refits, rounds
 
 _LEAST_WEIGHT = 0.03
 _FEWEST_ROWS = 10
@@ -32,36 +33,50 @@ class Member(NamedTuple):
     fit: Fit
 
 
+class Learned(NamedTuple):
+    """What the rows that taught the metric say of each other."""
+
+    rows: np.ndarray
+    """Encoded."""
+    halves: tuple[np.ndarray, np.ndarray]
+    crossed: np.ndarray
+    """(n, outputs), cross-fitted scores."""
+
+
 class MetricMachine(BaseEstimator):
     """Abstract: scores (n, outputs) as a sum of kernel ridge machines whose metric is learned."""
 
-    def __init__(self, *, metric_rows: int = 1500, random_state: Any = None):
+    def __init__(self, *, metric_rows: int = 2000, random_state: Any = None):
         self.metric_rows = metric_rows
         self.random_state = random_state
 
-    def _learn(self, X: Any, targets: np.ndarray, strata: np.ndarray) -> np.ndarray:
-        """Fit scores to targets (n, outputs) of mean 0; returns cross-fitted ones at `metric_indices_`."""
+    def _learn(self, X: Any, targets: np.ndarray, strata: np.ndarray) -> Learned:
+        """Fit scores to targets (n, outputs) of mean 0."""
         random = check_random_state(self.random_state)
         rows = self.encoder_.transform(X)
         n, most = len(rows), check_whole("metric_rows", self.metric_rows, _FEWEST_ROWS)
         some = np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
         few, few_targets = rows[some], targets[some]
         halves = _halves(strata[some], random)
-        found = {LINEAR: linear_round(few, few_targets, halves)}
-        for kind in (SUM, DISTANCE):
-            for count, one in enumerate(rounds(kind, few, few_targets, halves, random)):
-                found[_name(kind, count)] = one
-        weights = _stacked([one.predictions for one in found.values()], few_targets)
+        chains = {LINEAR: [linear_round(few, few_targets, halves)]}
+        chains |= {kind: rounds(kind, few, few_targets, halves, random) for kind in (SUM, DISTANCE)}
+        found = {(kind, count): one for kind, chain in chains.items() for count, one in enumerate(chain)}
+        weights = _stacked(found, few_targets)
+        if n > most:
+            # all rows cost more than those of the metric: one machine of each kind
+            heaviest = {kind: max(weights, key=lambda key: (key[0] == kind, weights[key])) for kind in chains}
+            weights = _stacked({key: found[key] for key in heaviest.values()}, few_targets)
         members = []
-        for (stage, one), weight in zip(found.items(), weights, strict=True):
-            if weight:
-                machine = refit(one, few, few_targets, random)
-                members.append(
-                    Member(stage, float(weight), machine if n <= most else fit_all(machine, rows, targets, random))
-                )
+        for kind, chain in chains.items():
+            used = [count for count in range(len(chain)) if weights.get((kind, count))]
+            machines = refits(chain[used[-1]], few, few_targets, random) if used else []
+            for count in used:
+                machine = machines[count] if n <= most else fit_all(machines[count], rows, targets, random)
+                members.append(Member(_name(kind, count), weights[kind, count], machine))
         self.members_, self.metric_indices_ = tuple(members), some
-        self._describe(few, few_targets, found)
-        return np.sum([weight * one.predictions for weight, one in zip(weights, found.values(), strict=True)], axis=0)
+        self._describe(few, few_targets, {_name(*key): one for key, one in found.items()})
+        crossed = np.sum([weight * found[key].predictions for key, weight in weights.items()], axis=0)
+        return Learned(few, halves, crossed)
 
     def _describe(self, rows: np.ndarray, targets: np.ndarray, found: dict[str, MetricRound]) -> None:
         """What the metrics see of the columns, in units of their deviations, and how well each stage does."""
@@ -81,9 +96,7 @@ class MetricMachine(BaseEstimator):
             stage: float(1 - np.sum((targets - one.predictions) ** 2) / square) for stage, one in found.items()
         }
 
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = self.encoder_.transform(X)
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
         total = np.zeros((len(rows), self._outputs))
         for member in self.members_:
             total += member.weight * member.fit.predict(rows)
@@ -158,7 +171,7 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
         if not np.isfinite(y).all():
             raise InputError(f"y must be finite, got {y[~np.isfinite(y)][0]}")
         self.mean_, self._unit, self._outputs = float(y.mean()), float(y.std()) or 1.0, 1
-        crossed = self._learn(X, ((y - self.mean_) / self._unit)[:, None], y)
+        crossed = self._learn(X, ((y - self.mean_) / self._unit)[:, None], y).crossed
         self.leave_one_out_ = self.mean_ + self._unit * crossed[:, 0]
         here = y[self.metric_indices_]
         errors = (here - self.leave_one_out_) ** 2
@@ -174,7 +187,7 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
     def predict(self, X: Any) -> np.ndarray:
         """(n,)"""
         check_is_fitted(self)
-        return self.mean_ + self._unit * self._scores(X)[:, 0]
+        return self.mean_ + self._unit * self._scores(self.encoder_.transform(X))[:, 0]
 
 
 class MetricMachineClassifier(ClassifierMixin, MetricMachine):
@@ -200,10 +213,12 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         one_hot = np.eye(len(self.classes_))[codes]
         self._outputs = len(self.classes_)
         self._shares = one_hot.mean(axis=0)
-        crossed = self._learn(X, one_hot - self._shares, codes) + self._shares
-        here = codes[self.metric_indices_]
-        self._calibration = calibrated(crossed, here)
-        self.leave_one_out_ = self._calibration(crossed)
+        learned = self._learn(X, one_hot - self._shares, codes)
+        crossed, here = learned.crossed + self._shares, codes[self.metric_indices_]
+        linear = crossed_logits(learned.rows, here, self._outputs, learned.halves)
+        logits, self._logits = (None, None) if linear is None else linear
+        self._calibration = calibrated(crossed, here, logits)
+        self.leave_one_out_ = self._calibration(crossed, logits)
         right = (self.leave_one_out_.argmax(axis=1) == here).astype(np.float64)
         self.score_, self.score_interval_ = _resampled(
             lambda weights: weights @ right / weights.sum(axis=-1), len(here)
@@ -213,7 +228,9 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, classes)"""
         check_is_fitted(self)
-        return self._calibration(self._scores(X) + self._shares)
+        rows = self.encoder_.transform(X)
+        logits = None if self._logits is None else self._logits(rows)
+        return self._calibration(self._scores(rows) + self._shares, logits)
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,)"""
@@ -222,6 +239,8 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
 
 
 def _name(kind: str, count: int) -> str:
+    if kind == LINEAR:
+        return kind
     kernel = "sum kernel" if kind == SUM else "distance kernel"
     return f"{kernel}, fixed" if not count else f"{kernel}, {count} round{'s' if count > 1 else ''}"
 
@@ -234,16 +253,18 @@ def _halves(strata: np.ndarray, random: np.random.RandomState) -> tuple[np.ndarr
     return order[side == 0], order[side == 1]
 
 
-def _stacked(predictions: list[np.ndarray], targets: np.ndarray) -> np.ndarray:
+def _stacked(found: dict[Any, MetricRound], targets: np.ndarray) -> dict[Any, float]:
     """Non-negative weights of least squared error; those below 3% of all are dropped, and the others solved again."""
     from scipy.optimize import nnls
 
-    weights = nnls(np.column_stack([one.ravel() for one in predictions]), targets.ravel())[0]
-    kept = np.flatnonzero(weights >= _LEAST_WEIGHT * weights.sum())
-    if weights.any():
-        weights = np.zeros(len(predictions))
-        weights[kept] = nnls(np.column_stack([predictions[i].ravel() for i in kept]), targets.ravel())[0]
-    return weights
+    kept = list(found)
+    for last in (False, True):
+        columns = np.column_stack([found[key].predictions.ravel() for key in kept])
+        weights = nnls(columns, targets.ravel())[0]
+        if last or not weights.any():
+            break
+        kept = [key for key, weight in zip(kept, weights, strict=True) if weight >= _LEAST_WEIGHT * weights.sum()]
+    return dict.fromkeys(found, 0.0) | dict(zip(kept, weights.tolist(), strict=True))
 
 
 def _resampled(score: Any, n: int) -> tuple[float, np.ndarray]:

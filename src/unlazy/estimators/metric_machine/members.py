@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from unlazy.estimators.metric_machine.kernels import (
     gradient_outer_product,
     in_metric,
 )
-from unlazy.numerics.ridge import left_out_residuals
+from unlazy.numerics.ridge import left_out_residuals, left_out_solution, ridge_solutions
 
 BANDWIDTHS = tuple(2.0**k for k in range(-3, 5))
 POWERS, LINEAR = (1.0, 1.4), (0.0, 1.0, 10.0)
@@ -26,6 +27,7 @@ ROUNDS = 3
 _SEARCH_ROWS = 400
 _FLIPS = 2
 _BLOCK = 4096
+Solution = TypeVar("Solution")
 
 
 class Shape(NamedTuple):
@@ -64,6 +66,7 @@ class MetricRound(NamedTuple):
     """After so many rounds: how the root was made each time, and what the halves say of each other."""
 
     kernel: LaplaceKernel
+    penalty: float
     shapes: tuple[Shape, ...]
     predictions: np.ndarray
     """(n, outputs), each left out by a fit whose metric the other half taught."""
@@ -73,19 +76,66 @@ def _blocks(rows: np.ndarray) -> list[np.ndarray]:
     return np.array_split(rows, -(-len(rows) // _BLOCK))
 
 
-def fit(kernel: LaplaceKernel, rows: np.ndarray, targets: np.ndarray, root: np.ndarray) -> Fit:
-    metric = in_metric(kernel.kind, rows, root)
-    return _fit(metric, kernel, metric.distances(metric.rows), targets)
+def fit(
+    kernel: LaplaceKernel, rows: np.ndarray, targets: np.ndarray, root: np.ndarray, near: float | None = None
+) -> Fit:
+    """At the penalty of least leave-one-out error; downhill from that next to `near`, if it is given."""
+    return fit_in(in_metric(kernel.kind, rows, root), kernel, targets, near)
 
 
-def _fit(metric: MetricRows, kernel: LaplaceKernel, distances: np.ndarray, targets: np.ndarray) -> Fit:
-    products = metric.products(metric.rows) if kernel.linear else None
-    eigenvalues, vectors = np.linalg.eigh(kernel.matrix(distances, products))
+def fit_in(metric: MetricRows, kernel: LaplaceKernel, targets: np.ndarray, near: float | None = None) -> Fit:
+    return _fit(metric, kernel, metric.distances(metric.rows), targets, near)
+
+
+def _fit(
+    metric: MetricRows, kernel: LaplaceKernel, distances: np.ndarray, targets: np.ndarray, near: float | None = None
+) -> Fit:
+    matrix = kernel.matrix(distances, metric.products(metric.rows) if kernel.linear else None)
+    if near is not None:
+        found = downhill(
+            lambda penalty: left_out_solution(matrix, targets, penalty),
+            lambda one: float(np.sum(one.residuals**2)),
+            near,
+        )
+        if found is not None:
+            penalty, one = found
+            return Fit(metric, kernel, penalty, one.dual, one.residuals)
+    eigenvalues, vectors = np.linalg.eigh(matrix)
     eigenvalues = np.maximum(eigenvalues, 0.0)
-    found = [residuals for residuals, _ in left_out_residuals(eigenvalues, vectors, targets, PENALTIES)]
-    best = int(np.argmin([np.sum(residuals**2) for residuals in found]))
+    residuals = [residuals for residuals, _ in left_out_residuals(eigenvalues, vectors, targets, PENALTIES)]
+    best = int(np.argmin([np.sum(one**2) for one in residuals]))
     dual = vectors @ ((vectors.T @ targets) / (eigenvalues + PENALTIES[best])[:, None])
-    return Fit(metric, kernel, float(PENALTIES[best]), dual, found[best])
+    return Fit(metric, kernel, float(PENALTIES[best]), dual, residuals[best])
+
+
+def downhill(
+    solve: Callable[[float], Solution | None], loss: Callable[[Solution], float], near: float
+) -> tuple[float, Solution] | None:
+    """The penalty, of PENALTIES, and its solution where the loss is least on the way down from that next to `near`.
+
+    None where there is no solution.
+    """
+    known: dict[int, tuple[float, Solution | None]] = {}
+
+    def at(place: int) -> float:
+        if place not in known:
+            inside = 0 <= place < len(PENALTIES)
+            one = solve(float(PENALTIES[place])) if inside else None
+            # two solutions at most are of use later on
+            known[place] = (np.inf if one is None else loss(one)), one
+        return known[place][0]
+
+    place = int(np.argmin(np.abs(np.log(PENALTIES / near))))
+    step = 1 if at(place + 1) < at(place) else -1
+    while at(place + step) < at(place):
+        known = (
+            {key: value for key, value in known.items() if key >= place}
+            if step > 0
+            else {key: value for key, value in known.items() if key <= place}
+        )
+        place += step
+    one = known[place][1]
+    return None if one is None else (float(PENALTIES[place]), one)
 
 
 def first_kernel(kind: str, rows: np.ndarray, targets: np.ndarray, random: np.random.RandomState) -> LaplaceKernel:
@@ -124,11 +174,9 @@ def taught(found: Fit, rows: np.ndarray, random: np.random.RandomState) -> np.nd
     distances = found.metric.distances(found.metric.rows)
     gradients = gradient_outer_product(found.metric, found.kernel, rows, distances, found.dual)
     products = found.metric.products(found.metric.rows) if found.kernel.linear else None
-    matrix = found.kernel.matrix(distances, products)
-    matrix.flat[:: len(matrix) + 1] += found.penalty
     signs = random.choice([-1.0, 1.0], (_FLIPS, len(rows), 1))
     noise = np.concatenate(list(signs * found.residuals), axis=1)
-    dual = np.linalg.solve(matrix, noise)
+    dual = ridge_solutions(found.kernel.matrix(distances, products), noise, found.penalty)
     return gradients - gradient_outer_product(found.metric, found.kernel, rows, distances, dual) / _FLIPS
 
 
@@ -139,7 +187,7 @@ def rounds(
     d = rows.shape[1]
     kernel = first_kernel(kind, rows, targets, random)
     fits = [fit(kernel, rows[half], targets[half], np.ones(d)) for half in halves]
-    found = [MetricRound(kernel, (), _crossed(fits, targets, halves))]
+    found = [MetricRound(kernel, fits[0].penalty, (), _crossed(fits, targets, halves))]
     losses = [sum(one.loss for one in fits)]
     diagonals = (True,) if kind == SUM else (False, True)
     for _ in range(ROUNDS):
@@ -149,16 +197,22 @@ def rounds(
             roots = [learned_root(shape, each) for each in gradients]
             # the metric of one half, judged on the other
             judged = [
-                fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots[::-1], strict=True)
+                fit(kernel, rows[half], targets[half], root, near.penalty)
+                for half, root, near in zip(halves, roots[::-1], fits, strict=True)
             ]
             tried.append((sum(one.loss for one in judged), shape, roots, judged))
         loss, shape, roots, judged = min(tried, key=lambda one: one[0])
         if loss >= losses[-1]:
             break
         losses.append(loss)
-        found.append(MetricRound(kernel, (*found[-1].shapes, shape), _crossed(judged, targets, halves)))
+        found.append(
+            MetricRound(kernel, judged[0].penalty, (*found[-1].shapes, shape), _crossed(judged, targets, halves))
+        )
         # each half goes on with what it taught itself
-        fits = [fit(kernel, rows[half], targets[half], root) for half, root in zip(halves, roots, strict=True)]
+        fits = [
+            fit(kernel, rows[half], targets[half], root, near.penalty)
+            for half, root, near in zip(halves, roots, fits, strict=True)
+        ]
     return found
 
 
@@ -166,15 +220,15 @@ def linear_round(rows: np.ndarray, targets: np.ndarray, halves: tuple[np.ndarray
     """Ridge regression."""
     kernel = LaplaceKernel(DISTANCE, np.inf, linear=1.0)
     fits = [fit(kernel, rows[half], targets[half], np.ones(rows.shape[1])) for half in halves]
-    return MetricRound(kernel, (), _crossed(fits, targets, halves))
+    return MetricRound(kernel, fits[0].penalty, (), _crossed(fits, targets, halves))
 
 
-def refit(one: MetricRound, rows: np.ndarray, targets: np.ndarray, random: Any) -> Fit:
-    """The same rounds with all rows."""
-    found = fit(one.kernel, rows, targets, np.ones(rows.shape[1]))
-    for shape in one.shapes:
-        root = learned_root(shape, taught(found, rows, random))
-        found = fit(one.kernel, rows, targets, root)
+def refits(last: MetricRound, rows: np.ndarray, targets: np.ndarray, random: Any) -> list[Fit]:
+    """The same rounds with all rows: the fixed kernel, and the fit after each of the shapes."""
+    found = [fit(last.kernel, rows, targets, np.ones(rows.shape[1]), last.penalty)]
+    for shape in last.shapes:
+        root = learned_root(shape, taught(found[-1], rows, random))
+        found.append(fit(last.kernel, rows, targets, root, found[-1].penalty))
     return found
 
 
