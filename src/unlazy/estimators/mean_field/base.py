@@ -184,7 +184,7 @@ class MeanField(BaseEstimator):
         return width_spread(draws, rows.inputs, self.amplitude_, self.temperature_, curvature)
 
     def _certify(self, rows: PaddedRows, predictions: np.ndarray, seed: int) -> None:
-        warn_of_width(self.n_features_in_ + 1, stacklevel=4)
+        warn_of_width(self.mean_.size + 1, stacklevel=4)
         setting = NetworkSetting(self.amplitude_, self.prior_scale_, self.temperature_)
         chains = int(np.clip(_CHAIN_ENTRIES // len(rows.weights), 1024, 8192))
         found = [

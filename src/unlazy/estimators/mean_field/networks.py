@@ -46,6 +46,8 @@ _PARAMETERS = """
     validation_loss_ : held-out loss of the choice, nan if nothing was to be chosen
     candidates_ : list of (amplitude, prior_scale, temperature, held-out loss)
     mean_, scale_ : (d,), of the columns of X
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
 """
 
 

@@ -79,6 +79,8 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
     alignment_ : estimated cosine between v and the best linear predictor, in the metric of the covariance of X, from
         held-out rows; 0 if no signal is seen
     weights_ : (d, N), W1;  biases_ : (N,);  mean_, scale_ : (d,), scale inf for constant columns
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(
@@ -201,6 +203,8 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
     cv_mse_ : cross-validated mean squared error of the choice. It is the least of many, but of fits on fewer rows: over
         drawn data its median was 0.9 to 1.3 of the error on new rows, and down to 0.2 of it for heavy-tailed inputs
     cv_results_ : dict of equally long arrays, one entry per candidate and ridge, with its `cv_mse`
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(
