@@ -115,8 +115,8 @@ def ridge_report(
 
     The fit minimises (1/N)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `fit_intercept`); GCV,
     leave-one-out error and degrees of freedom come from one decomposition. `ridge` (sorted in the report) defaults to 0
-    and 60 values on a logarithmic scale around the spectrum. A DataFrame with text, dates or gaps is encoded by `TableEncoder`,
-    which standardises its columns.
+    and 60 values on a logarithmic scale around the spectrum. A DataFrame with text, dates or gaps is
+    encoded by `TableEncoder`, which standardises its columns.
 
     The forecast for `n` rows (at least 10; by default N/4, ..., 4N) needs neither the covariance nor a model of the
     target. With G = (X X^T + N ridge)^-1 the effective ridge kappa = 1 / tr G and df2 = N - (tr G)^2 / tr G^2 depend on
