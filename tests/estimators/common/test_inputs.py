@@ -23,7 +23,7 @@ REGRESSORS = (
     estimators.NoiseRegularizedRidge,
     estimators.MeanFieldRegressor,
 )
-CLASSIFIERS = (estimators.LogisticRegressionLOO, estimators.MeanFieldClassifier)
+CLASSIFIERS = (estimators.LogisticRegressionLOO, estimators.MeanFieldClassifier, estimators.OneStepClassifier)
 OTHERS = (estimators.DiffusionDensity,)
 
 
@@ -34,6 +34,7 @@ QUICK = {
     "MultiIndexRegressor": {"cv": 2},
     "OneStepRegressor": {"width": 30},
     "OneStepFeatures": {"width": 30},
+    "OneStepClassifier": {"width": 30},
     "NoiseRegularizedRidge": {"width": 30},
 }
 
