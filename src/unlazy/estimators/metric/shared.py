@@ -25,11 +25,11 @@ from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.metric.bases import Basis, ComponentBasis, FeatureBasis
 from unlazy.estimators.metric.search import (
     LEAST_NOISE,
-    PRUNE,
     RIDGE,
     HeldOutChoice,
     PathRecord,
     choose,
+    prune_of,
     record_table,
     search_path,
 )
@@ -251,15 +251,16 @@ class SharedMetricRegressor(
         """Learn the chosen metric and the coefficients on all rows."""
         whole = basis.whole(chosen.is_ridge)
         first = chosen.schedule[0] if chosen.schedule else 1.0
+        targets = scaled.targets if whole.span is None else whole.span.T @ scaled.targets
         path = metric_path(
             whole.design,
-            scaled.targets,
+            targets,
             first,
             criterion="evidence" if chosen.criterion == RIDGE else chosen.criterion,
             start=whole.start,
             power=1.0,
             groups=self._column_groups if basis.name == "features" else None,
-            prune=PRUNE,
+            prune=prune_of(len(scaled.targets), whole.design),
             dtype=whole.design.dtype,
         )
         metric = next(path).metric
@@ -270,6 +271,7 @@ class SharedMetricRegressor(
         design = whole.exact_design[:, active]
         eigenvalues, vectors = np.linalg.eigh(metric_product(design, design, metric[active], active[:0]))
         eigenvalues = np.maximum(eigenvalues, 0.0)
+        vectors = vectors if whole.span is None else whole.span @ vectors
 
         of_full_rank = rank == chosen.ranks[-1] and not isinstance(self.rank, Integral)
         if chosen.criterion == RIDGE and of_full_rank:
@@ -287,7 +289,8 @@ class SharedMetricRegressor(
         self.intercept_ = float(intercept[0]) if one_dimensional else intercept
         unit = float(np.exp(2 * scaled.log_target_deviation))
         self.metric_, self.components_ = basis.original_metric(metric)
-        self.metric_spectrum_ = unit * eigenvalues[::-1] / len(design)
+        self.metric_spectrum_ = np.zeros(len(scaled.targets))
+        self.metric_spectrum_[: len(eigenvalues)] = unit * eigenvalues[::-1] / len(scaled.targets)
         self.degrees_of_freedom_ = float(np.sum(eigenvalues / (eigenvalues + penalty)))
         self.alpha_ = unit * penalty
         self.start_exponent_ = whole.exponent
