@@ -24,22 +24,22 @@ def _():
     from unlazy.diagnostics.table import read_table
 
     frame = read_table("houses.csv")   # CSV, TSV or Parquet with one row of column names
-    table = prepare(frame, "price")
+    X, y = TableEncoder().fit_transform(frame.drop(columns="price")), frame["price"].to_numpy()
     ```
 
-    `prepare` makes numbers of a table: numeric columns are standardised, gaps are filled and marked, text becomes one
-    column per value, and `table.notes` says what it did.
+    `TableEncoder` makes numbers of a table: numeric columns are standardised, gaps are filled and marked, text becomes
+    one column per value, and its `notes()` say what it did. The estimators and reports of unlazy do this by
+    themselves where a DataFrame has text, dates or gaps; here the other models see the same columns.
     """)
     return
 
 
 @app.cell
 def _():
-    from unlazy.diagnostics.table import prepare
+    from unlazy.data.table_encoder import TableEncoder
 
     frame = load_diabetes(as_frame=True).frame
-    table = prepare(frame, "target")
-    X, y = table.inputs, table.targets[:, 0]
+    X, y = TableEncoder().fit_transform(frame.drop(columns="target")), frame["target"].to_numpy(float)
     X.shape
     return X, frame, y
 

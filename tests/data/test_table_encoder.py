@@ -66,6 +66,51 @@ def test_robust_numbers_are_bounded():
     np.testing.assert_array_equal(np.argsort(found), np.argsort(values))
 
 
+def test_text_that_is_dates_and_objects_that_are_numbers_are_known_as_such():
+    days = pd.Series(pd.date_range("2020-01-01", periods=30, freq="40D"))
+    numbers = [1, 2.5, True] * 10
+    plain = pd.DataFrame({"day": days, "number": np.array(numbers, dtype=float)})
+    words = pd.DataFrame({"day": days.dt.strftime("%Y-%m-%d"), "number": pd.Series(numbers, dtype=object)})
+    objects = words.assign(day=pd.Series([day.date() for day in days], dtype=object))
+    expected = TableEncoder().fit_transform(plain)
+    for frame in (words, objects):
+        encoder = TableEncoder().fit(frame)
+        np.testing.assert_allclose(encoder.transform(frame), expected)
+        assert "dates are taken as days: day" in encoder.notes()
+    times = days.dt.strftime("%Y-%m-%dT00:00:00Z")
+    np.testing.assert_allclose(encoder.transform(words.assign(day=times)), expected)
+    spans = TableEncoder().fit_transform(pd.DataFrame({"span": days - days[0]}))
+    np.testing.assert_allclose(spans[:, 0], expected[:, 0])
+
+
+def test_of_many_levels_the_most_common_have_columns():
+    rng = np.random.default_rng(0)
+    words = np.concatenate(
+        [np.repeat([f"common {i}" for i in range(90)], 9), np.repeat([f"rarer {i}" for i in range(60)], 4)]
+    )
+    encoder = TableEncoder().fit(pd.DataFrame({"word": rng.permutation(words)}))
+    names = encoder.get_feature_names_out()
+    assert len(names) == 100
+    assert sum("common" in name for name in names) == 90
+
+
+def test_columns_without_names_go_by_their_places():
+    frame = pd.DataFrame([[1.0, "a"], [2.0, "b"], [3.0, "a"]] * 3)
+    encoder = TableEncoder().fit(frame)
+    other = frame.rename(columns={0: 10, 1: 11})
+    np.testing.assert_array_equal(encoder.transform(other), encoder.transform(frame))
+
+
+def test_notes_tell_what_was_done():
+    frame = pd.DataFrame({"gap": [1.0, np.inf, 3.0, 4.0], "none": [None] * 4, "word": ["a", "a", "b", "b"]})
+    assert TableEncoder(least_count=2).fit(frame).notes() == [
+        "infinite values count as gaps: gap",
+        "columns that have no values are left out: none",
+        "gaps are filled with the mean and marked: gap",
+        "one column per value: word",
+    ]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -76,6 +121,22 @@ def test_robust_numbers_are_bounded():
         (
             lambda: TableEncoder().fit(pd.DataFrame({"a": [1, 2]})).transform(pd.DataFrame({"b": [1]})),
             "got none called 'a'",
+        ),
+        (
+            lambda: TableEncoder().fit(pd.DataFrame({"a": [[1], [2]]})),
+            "column 'a' must hold numbers or text, got a list in a cell",
+        ),
+        (
+            lambda: TableEncoder().fit(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])),
+            "column names of X must differ, got 'a' more than once",
+        ),
+        (
+            lambda: (
+                TableEncoder()
+                .fit(pd.DataFrame({"a": pd.date_range("2020-01-01", periods=3)}))
+                .transform(pd.DataFrame({"a": ["x"]}))
+            ),
+            "column 'a' must hold dates as in fit",
         ),
         (
             lambda: TableEncoder().fit(pd.DataFrame({"a": [1, 2]})).transform(pd.DataFrame({"a": ["x"]})),

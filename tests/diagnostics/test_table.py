@@ -1,11 +1,12 @@
-"""Tables of a user's own: what becomes of columns, gaps and mistakes."""
+"""Tables of a user's own: files, targets, and what becomes of mistakes."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.table import prepare, read_table
+from unlazy.data.table_encoder import TableEncoder
+from unlazy.diagnostics.table import learning_table, read_table
 
 
 @pytest.fixture
@@ -25,37 +26,27 @@ def frame():
     )
 
 
-def test_columns_become_numbers_and_notes_say_what_happened(frame):
-    table = prepare(frame, "price")
-    assert table.inputs.shape[0] == 30
-    assert np.isfinite(table.inputs).all()
-    assert "size" in table.columns
-    assert {"colour_red", "colour_green", "colour_(missing)"} <= set(table.columns)
-    assert any("age" in name and "indicator" in name for name in table.columns)
+def test_columns_are_those_of_the_encoder_and_notes_say_what_happened(frame):
+    table = learning_table(frame, "price")
+    encoder = TableEncoder()
+    np.testing.assert_array_equal(table.inputs, encoder.fit_transform(frame.drop(columns="price")))
+    assert table.columns == tuple(encoder.get_feature_names_out())
+    assert table.sources[:4] == ("size", "age", "age", "colour")
     text = " | ".join(table.notes)
     for part in ("no values are left out: empty", "constant are left out: same", "most rows are left out: name", "age"):
         assert part in text
-    numbers = table.inputs[:, table.columns.index("size")]
-    assert numbers.mean() == pytest.approx(0, abs=1e-12)
-    assert numbers.std() == pytest.approx(1)
     np.testing.assert_array_equal(table.targets[:, 0], frame["price"])
-
-
-def test_one_hot_columns_add_up_to_one(frame):
-    table = prepare(frame, "price")
-    hot = [index for index, name in enumerate(table.columns) if name.startswith("colour_")]
-    np.testing.assert_array_equal(table.inputs[:, hot].sum(axis=1), 1)
 
 
 def test_rows_without_a_target_are_left_out(frame):
     frame.loc[:4, "price"] = np.nan
-    table = prepare(frame, "price")
+    table = learning_table(frame, "price")
     assert len(table.inputs) == 25
     assert "5 rows without a target are left out" in table.notes
 
 
 def test_several_targets_stand_side_by_side(frame):
-    assert prepare(frame, ["price", "size"]).targets.shape == (30, 2)
+    assert learning_table(frame, ["price", "size"]).targets.shape == (30, 2)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".parquet"])
@@ -66,7 +57,7 @@ def test_every_format_gives_the_same_table(frame, tmp_path, ending):
         frame.to_parquet(file)
     else:
         frame.to_csv(file, index=False, sep="\t" if "tsv" in ending else ",")
-    found, expected = prepare(read_table(file), "price"), prepare(frame, "price")
+    found, expected = learning_table(read_table(file), "price"), learning_table(frame, "price")
     np.testing.assert_allclose(found.inputs, expected.inputs, rtol=1e-9, atol=1e-12)
     assert found.columns == expected.columns
 
@@ -76,7 +67,8 @@ def test_every_format_gives_the_same_table(frame, tmp_path, ending):
     [
         (lambda f: f, "prise", r"there is no column 'prise' \(did you mean price\?\)"),
         (lambda f: f.assign(price=3.0), "price", "target column 'price' is constant: 3 in every row"),
-        (lambda f: f, "colour", "target column 'colour' must hold numbers for regression, got 'red'"),
+        (lambda f: f, "name", "target column 'name' must hold numbers, or two classes, got 30 texts such as 'house 0'"),
+        (lambda f: f.assign(price="yes"), "price", "target column 'price' is constant: 'yes' in every row"),
         (lambda f: f.iloc[:1], "price", "at least 10 rows with a target, got 1"),
         (lambda f: f.iloc[:0], "price", "at least 10 rows with a target, got 0"),
         (lambda f: f[["price"]], "price", "no column to learn from besides the target"),
@@ -105,7 +97,7 @@ def test_every_format_gives_the_same_table(frame, tmp_path, ending):
 )
 def test_mistakes_are_named(frame, change, target, message):
     with pytest.raises(InputError, match=message) as told:
-        prepare(change(frame), target)
+        learning_table(change(frame), target)
     assert str(told.value).isprintable()
 
 
@@ -133,7 +125,7 @@ def test_unreadable_files_are_named(tmp_path, name, content, message):
 def test_separators_and_decimal_commas_are_recognised(frame, tmp_path, separator):
     file = tmp_path / "data.csv"
     frame.to_csv(file, index=False, sep=separator, decimal=",")
-    table, expected = prepare(read_table(file), "price"), prepare(frame, "price")
+    table, expected = learning_table(read_table(file), "price"), learning_table(frame, "price")
     np.testing.assert_allclose(table.inputs, expected.inputs, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(table.targets, expected.targets)
     assert "columns are separated by a" in table.notes[0]
@@ -173,19 +165,27 @@ def test_latin_1_is_read_with_a_note(tmp_path, lines_before):
 def test_infinite_inputs_are_told_and_filled_like_gaps(frame):
     gap, infinite = frame.copy(), frame.copy()
     gap.loc[3, "size"], infinite.loc[3, "size"] = np.nan, -np.inf
-    found = prepare(infinite, "price")
-    np.testing.assert_array_equal(found.inputs, prepare(gap, "price").inputs)
+    found = learning_table(infinite, "price")
+    np.testing.assert_array_equal(found.inputs, learning_table(gap, "price").inputs)
     assert "infinite values count as gaps: size" in found.notes
     assert any(note.endswith("marked: size, age") for note in found.notes)
 
 
 def test_classes_as_targets_are_told(frame):
     whole = frame.assign(price=np.arange(30) % 3)
-    assert any("has 3 distinct whole numbers" in note for note in prepare(whole, "price").notes)
+    assert any("has 3 distinct whole numbers" in note for note in learning_table(whole, "price").notes)
     for numbers in (np.arange(30) % 3 + 0.5, np.arange(30)):
-        assert not any("distinct" in note for note in prepare(frame.assign(price=numbers), "price").notes)
-    with pytest.raises(InputError, match=r"make it a column of 0 \('no'\) and 1 \('yes'\)"):
-        prepare(frame.assign(price=["yes", "no"] * 15), "price")
+        assert not any("distinct" in note for note in learning_table(frame.assign(price=numbers), "price").notes)
+
+
+def test_two_texts_as_a_target_are_0_and_1_and_the_note_says_which(frame):
+    words = np.array(["yes", "no"] * 15)
+    for given in (words.astype(object), pd.Categorical(words)):
+        found = learning_table(frame.assign(price=given), "price")
+        np.testing.assert_array_equal(found.targets[:, 0], words == "yes")
+        assert found.classes == {"price": ("no", "yes")}
+        assert any(note.startswith("target 'price' is 0 for 'no' and 1 for 'yes'") for note in found.notes)
+    assert learning_table(frame, "price").classes == {}
 
 
 def test_a_missing_file_is_not_named_with_a_far_one(tmp_path):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from unlazy.data import (
         concept_prompts,
         digit_parity,
+        encoding,
         images,
         labels,
         many_tasks,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.data.encoding import encode_table
 from unlazy.functions.elementwise import Link, as_link
 from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.theory.kernels.spectrum import function_spectrum
@@ -63,9 +64,10 @@ def kernel_structure_test(
     of the same shape that are treated alike, so it is exact at any size for the null hypothesis of Gaussian rows with
     independent columns, or with any columns if `whiten`. It is at least 1 / (null_draws + 1). `null_edge` is that of
     `unlazy.theory.function_spectrum`, for which an f with kinks is a `Link`. More than `max_rows` rows are subsampled.
+    A DataFrame with text, dates or gaps is encoded by `TableEncoder`.
     Sources: Lu & Yau (2022) for the law; the test is this project's.
     """
-    rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
+    rows = check_array("X", encode_table(X)[0], low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     check_choice("whiten", whiten, (True, False))
     draws = int(check_array("null_draws", null_draws, low=1, high=1e6, ndim=0))
     n, d = rows.shape

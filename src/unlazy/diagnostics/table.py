@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _FEWEST_ROWS = 10
-_MOST_CATEGORIES = 50
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _LINES_TO_GUESS = 20
-_LARGEST = 1e100
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _LONGEST_LINE = 100_000_000
 # difflib's likeness of file names without their endings
@@ -36,14 +34,18 @@ _DECIMAL_COMMA = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
 _MOST_CLASSES = 20
 
 
-class PreparedTable(NamedTuple):
+class LearningTable(NamedTuple):
     """Numbers ready for a learner, and what was done to get them."""
 
     inputs: np.ndarray
-    """Shape (rows, columns): numeric columns standardised, categories one-hot, gaps filled and marked."""
+    """Shape (rows, columns), encoded by `TableEncoder`."""
     targets: np.ndarray
-    """Shape (rows, number of targets), in their own units."""
+    """Shape (rows, number of targets), in their own units, or 0 and 1 for two classes."""
     columns: tuple[str, ...]
+    sources: tuple[str, ...]
+    """The table's column that each column comes from."""
+    classes: dict[str, tuple[str, str]]
+    """Of targets that are text: which is 0, which is 1."""
     notes: tuple[str, ...]
     """What was left out or filled, in sentences."""
 
@@ -176,13 +178,13 @@ def _has_decimal_commas(column: pd.Series) -> bool:
     return bool(words.str.fullmatch(_DECIMAL_COMMA).all() and words.str.contains(",").any())
 
 
-def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> PreparedTable:
-    """Split a table into inputs and targets and make numbers of both.
+def learning_table(frame: pd.DataFrame, target: str | Sequence[str]) -> LearningTable:
+    """Split a table into inputs, which `TableEncoder` encodes, and targets: numbers, or two texts as 0 and 1.
 
-    Numeric columns are standardised, their gaps filled with the median and marked by a column of their own; text,
-    categories and switches become one column per value (gaps are a value). Columns that are empty, constant or have a
-    different text in most rows say nothing and are left out. Rows without a target are left out.
+    Rows without a target are left out.
     """
+    from unlazy.data.table_encoder import TableEncoder
+
     names = [target] if isinstance(target, str) else list(target)
     check_names(list(frame.columns))
     check_target_names(names, list(frame.columns))
@@ -191,20 +193,42 @@ def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> PreparedTable:
     if not known.all():
         notes.append(f"{int((~known).sum())} rows without a target are left out")
         frame = frame[known]
-    targets = np.column_stack([_target(frame[name], name) for name in names]) if len(frame) else np.empty((0, 1))
+    found = [_target(frame[name], name) for name in names] if len(frame) else []
+    targets = np.column_stack([values for values, _ in found]) if found else np.empty((0, 1))
+    classes = {name: two for name, (_, two) in zip(names, found, strict=False) if two is not None}
     if len(frame) < _FEWEST_ROWS:
         raise InputError(f"the table must have at least {_FEWEST_ROWS} rows with a target, got {len(frame)}")
     for name, values in zip(names, targets.T, strict=True):
         if np.ptp(values) == 0:
-            raise InputError(f"target column {name!r} is constant: {values[0]:g} in every row")
-        distinct = np.unique(values)
-        if len(distinct) <= _MOST_CLASSES and (distinct == np.round(distinct)).all():
-            notes.append(
-                f"target {name!r} has {len(distinct)} distinct whole numbers: they are taken as numbers, and the error "
-                "is not the share of wrong classes"
-            )
-    inputs, columns = _inputs(frame.drop(columns=names), notes)
-    return PreparedTable(inputs, targets, tuple(columns), tuple(notes))
+            raise InputError(f"target column {name!r} is constant: {_shown(frame[name].iloc[0])} in every row")
+        notes += _class_notes(name, values, classes.get(name))
+    inputs = frame.drop(columns=names)
+    encoder = TableEncoder()
+    try:
+        encoder.fit(inputs)
+    except ValueError:
+        if inputs.shape[1] and len(encoder.left_out_) < inputs.shape[1]:
+            raise
+        raise InputError("the table has no column to learn from besides the target") from None
+    columns = tuple(encoder.get_feature_names_out())
+    sources = tuple(str(inputs.columns[place]) for place in encoder.sources_)
+    notes += encoder.notes()
+    return LearningTable(encoder.transform(inputs), targets, columns, sources, classes, tuple(notes))
+
+
+def _class_notes(name: str, values: np.ndarray, classes: tuple[str, str] | None) -> list[str]:
+    if classes is not None:
+        return [
+            f"target {name!r} is 0 for {classes[0]!r} and 1 for {classes[1]!r}: the error is that of least squares, "
+            "not the share of wrong classes"
+        ]
+    distinct = np.unique(values)
+    if len(distinct) > _MOST_CLASSES or (distinct != np.round(distinct)).any():
+        return []
+    return [
+        f"target {name!r} has {len(distinct)} distinct whole numbers: they are taken as numbers, and the error "
+        "is not the share of wrong classes"
+    ]
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -224,81 +248,31 @@ def check_target_names(names: Sequence[str], columns: Sequence[str]) -> None:
             raise InputError(f"there is no column {name!r}{suggest(name, columns)}; there are {first_of(columns, 12)}")
 
 
-def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str]]:
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    numeric: list[str] = []
-    categorical: list[str] = []
-    left_out: dict[str, list[str]] = {}
-    frame, infinite = frame.copy(), []
-    for name in frame.columns:
-        if _is_number(frame[name]):
-            frame[name] = frame[name].astype(float)
-            if np.isinf(frame[name]).any():
-                infinite.append(name)
-                frame[name] = frame[name].replace([np.inf, -np.inf], np.nan)
-            largest = float(frame[name].abs().max())
-            if largest > _LARGEST:
-                raise InputError(f"column {name!r} must be between -{_LARGEST:g} and {_LARGEST:g}, got {largest:g}")
-    if infinite:
-        notes.append(f"infinite values count as gaps: {', '.join(infinite)}")
-    for name in frame.columns:
-        column = frame[name]
-        try:
-            distinct = column.nunique(dropna=True)
-        except TypeError:
-            kind = type(column.dropna().iloc[0]).__name__
-            raise InputError(f"column {name!r} must hold numbers or text, got a {kind} in a cell") from None
-        if distinct == 0:
-            left_out.setdefault("have no values", []).append(name)
-        elif distinct == 1 and column.notna().all():
-            left_out.setdefault("are constant", []).append(name)
-        elif _is_number(column):
-            numeric.append(name)
-        elif distinct > max(_MOST_CATEGORIES, len(frame) // 2) or distinct == len(frame):
-            left_out.setdefault("hold a different text in most rows", []).append(name)
-        else:
-            categorical.append(name)
-    for reason, names in left_out.items():
-        notes.append(f"columns that {reason} are left out: {', '.join(names)}")
-    if not numeric and not categorical:
-        raise InputError("the table has no column to learn from besides the target")
-    gaps = [name for name in numeric if frame[name].isna().any()]
-    if gaps:
-        notes.append(f"gaps are filled with the median and marked: {', '.join(gaps)}")
-    if categorical:
-        notes.append(f"one column per value: {', '.join(categorical)}")
-    for name in categorical:
-        frame[name] = frame[name].astype(object).where(frame[name].notna(), "(missing)").astype(str)
-    encoder = ColumnTransformer(
-        [
-            ("numeric", make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler()), numeric),
-            ("categorical", OneHotEncoder(sparse_output=False), categorical),
-        ],
-        verbose_feature_names_out=False,
-    )
-    return np.asarray(encoder.fit_transform(frame), dtype=np.float64), list(encoder.get_feature_names_out())
-
-
-def _target(column: pd.Series, name: str) -> np.ndarray:
+def _target(column: pd.Series, name: str) -> tuple[np.ndarray, tuple[str, str] | None]:
+    """Numbers, and the texts that are 0 and 1 if there are two."""
     if not _is_number(column):
-        example = column.iloc[0]
-        values = sorted(set(map(str, column)))
-        hint = f"; make it a column of 0 ({values[0]!r}) and 1 ({values[1]!r})" if len(values) == 2 else ""
-        raise InputError(f"target column {name!r} must hold numbers for regression, got {example!r}{hint}")
-    values = column.astype(float).to_numpy()
-    if not np.isfinite(values).all():
-        raise InputError(f"target column {name!r} must be finite, got {values[~np.isfinite(values)][0]:g}")
-    return values
+        words = column.astype(str)
+        values = sorted(set(words))
+        if len(values) > 2:
+            raise InputError(
+                f"target column {name!r} must hold numbers, or two classes, got {len(values)} texts such as "
+                f"{column.iloc[0]!r}"
+            )
+        return (words == values[-1]).to_numpy(np.float64), (values[0], values[-1])
+    numbers = column.astype(float).to_numpy()
+    if not np.isfinite(numbers).all():
+        raise InputError(f"target column {name!r} must be finite, got {numbers[~np.isfinite(numbers)][0]:g}")
+    return numbers, None
 
 
 def _is_number(column: Any) -> bool:
     import pandas as pd
 
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column))
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
 def _has_controls(text: str) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from unlazy.estimators.metric import AdaptedRegressor, MetaMetricRegressor, SharedMetricRegressor
     from unlazy.estimators.metric_machine import MetricMachineClassifier, MetricMachineRegressor
-    from unlazy.estimators.one_step import OneStepFeatures, OneStepRegressor
+    from unlazy.estimators.one_step import OneStepClassifier, OneStepFeatures, OneStepRegressor
     from unlazy.estimators.random_features import NoiseRegularizedRidge
 
 lazily(__name__)

@@ -36,7 +36,7 @@ def found(file):
 def trained(method, frame, n, seeds=30):
     """The mean error of a method after training on n rows of a large table, in units of the target's variance."""
     x = frame[list("abcd")].to_numpy()
-    x = np.column_stack([(x - x.mean(0)) / x.std(0), frame["kind"] == "left", frame["kind"] == "right"])
+    x = np.column_stack([(x - x.mean(0)) / x.std(0), frame["kind"] == "right"])
     y = ((frame["y"] - frame["y"].mean()) / frame["y"].std()).to_numpy()[:, None]
     errors = []
     for seed in range(seeds):
@@ -195,5 +195,14 @@ def test_wrong_data_is_named(file):
         forecast((np.ones((30, 2, 1)), np.ones(30)))
     with pytest.raises(InputError, match="target must name"):
         forecast(file)
-    with pytest.raises(InputError, match="must hold numbers"):
-        forecast(file, "kind")
+    with pytest.raises(InputError, match="must hold numbers, or two classes"):
+        forecast(pd.read_csv(file).assign(kind=list("abcd") * 40), "kind")
+
+
+def test_two_texts_are_forecast_as_0_and_1(file):
+    frame = pd.read_csv(file)
+    found = forecast(frame, "kind", kernel="ridge", n="1x,2x")
+    same = forecast(frame.assign(kind=(frame["kind"] == "right").astype(int)), "kind", kernel="ridge", n="1x,2x")
+    np.testing.assert_array_equal(found.methods[0].points.test_error, same.methods[0].points.test_error)
+    assert "note: target 'kind' is 0 for 'left' and 1 for 'right'" in str(found)
+    assert found.as_json()["classes"] == {"kind": ["left", "right"]}

@@ -399,3 +399,21 @@ def test_wrong_parameters_are_refused(data, options, message):
 def test_wrong_data_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         SharedMetricRegressor().fit(*change(data.design, data.targets))
+
+
+@pytest.mark.filterwarnings("ignore:y has one target")
+@pytest.mark.parametrize(
+    ("basis", "tasks", "kind"), [("features", 4, "sparse"), ("pca", 4, "power_laws"), ("auto", 1, "dense")]
+)
+def test_rows_in_a_basis_of_their_span_give_what_all_rows_give(monkeypatch, basis, tasks, kind):
+    """More rows than columns are replaced by as many as there are columns; products of all rows are the reference."""
+    data = many_tasks(kind, np.random.default_rng(3), n=120, d=25, tasks=tasks, noise_variance=0.25)
+    X = np.column_stack([data.design, np.full(120, 2.0), data.design[:, 0]])
+    found = SharedMetricRegressor(basis=basis, dtype="float64").fit(X, data.targets)
+    monkeypatch.setattr("unlazy.estimators.metric.bases._is_tall", lambda rows: False)
+    expected = SharedMetricRegressor(basis=basis, dtype="float64").fit(X, data.targets)
+    assert (found.criterion_, found.steps_, found.rank_) == (expected.criterion_, expected.steps_, expected.rank_)
+    np.testing.assert_allclose(found.path_["cv_mse"], expected.path_["cv_mse"], rtol=1e-6)
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.metric_spectrum_, expected.metric_spectrum_, rtol=1e-6, atol=1e-10)
+    assert found.noise_variance_ == pytest.approx(expected.noise_variance_, rel=1e-6)

@@ -14,7 +14,7 @@ from unlazy.checks import InputError
 from unlazy.estimators import OneStepFeatures, OneStepRegressor
 from unlazy.estimators.common.folds import make_splits
 from unlazy.estimators.one_step.directions import linear_fit
-from unlazy.estimators.one_step.ridge import LinearKernel, RidgeFold, left_out_errors
+from unlazy.estimators.one_step.ridge import LinearKernel, RidgeFold, left_out_errors, read_out, read_out_many
 from unlazy.estimators.one_step.search import LINEAR, ONE_STEP, RANDOM, Candidate, Recipe, choose, search
 from unlazy.functions.elementwise import as_activation
 from unlazy.numerics.index_directions import linear_signal
@@ -486,3 +486,49 @@ def test_activation_may_work_in_place_or_return_lists():
     expected = OneStepRegressor(activation=np.tanh, **SMALL).fit(x, y).predict(new)
     for activation in (lambda z: np.tanh(z, out=z), lambda z: np.tanh(z).tolist()):
         np.testing.assert_array_equal(OneStepRegressor(activation=activation, **SMALL).fit(x, y).predict(new), expected)
+
+
+def test_readout_of_many_rows_is_that_of_all_at_once_with_the_ridge_of_least_gcv():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((9000, 3)) + 5
+    weights = rng.standard_normal((3, 20))
+    labels = np.tanh(rows[:, 0] - 5) + rng.standard_normal(9000)
+
+    def features(some):
+        return np.tanh(some @ weights) + 3
+
+    ridges = np.array([1e-4, 1e-2, 1.0])
+    found = read_out_many(features, rows, labels, ridges)
+    design = features(rows)
+    gcv = []
+    for ridge in ridges:
+        hat = design - design.mean(axis=0)
+        hat = hat @ np.linalg.solve(hat.T @ hat + 9000 * ridge * np.eye(20), hat.T)
+        residual = (labels - labels.mean()) - hat @ (labels - labels.mean())
+        gcv.append(np.mean(residual**2) / (1 - (1 + np.trace(hat)) / 9000) ** 2)
+    assert found.ridge == ridges[int(np.argmin(gcv))]
+    expected = read_out(design, labels, found.ridge)
+    np.testing.assert_allclose(found.coefficients, expected.coefficients, rtol=1e-6, atol=1e-8)
+    assert found.intercept == pytest.approx(expected.intercept, abs=1e-6)
+
+
+def test_many_rows_are_searched_in_part_and_all_fitted(monkeypatch):
+    """Directions and coefficients come from all rows: the error is that of all, not of the part."""
+    X, y, new, clean = draw("tanh", 6000, 20, 0, noise=1.0)
+    for module in ("predictor", "base"):
+        monkeypatch.setattr(f"unlazy.estimators.one_step.{module}.SEARCH_ROWS", 600)
+    all_rows, part = (error(OneStepRegressor(**SMALL), (X[:n], y[:n], new, clean)) for n in (6000, 600))
+    assert all_rows < 0.3 * part
+
+
+@pytest.mark.filterwarnings("ignore:signal_z_ is")
+def test_predictions_stay_near_the_range_of_y_unless_ridge_is_kept():
+    X, y, _, _ = draw("even", 400, 5, 3)
+    model = OneStepRegressor(**SMALL).fit(X, y)
+    assert model.model_ == "one step"
+    far = model.predict(1e3 * X)
+    assert far.max() <= y.max() + np.ptp(y) + 1e-9
+    assert far.min() >= y.min() - np.ptp(y) - 1e-9
+    linear = OneStepRegressor(**SMALL).fit(X, X[:, 0])
+    assert linear.model_ == "linear"
+    np.testing.assert_allclose(linear.predict(1e3 * X), 1e3 * X[:, 0], rtol=0.05, atol=1)

@@ -29,9 +29,9 @@ What a forecast takes for granted, and where it ends:
 - The check keeps the learner: penalty, gamma and the drawn features are those that the table got, in forecasts from
   parts and in training. They were set with the held-out rows among others, so that it does not show what setting them
   costs.
-- Columns are standardised with the whole table, a target with outliers by its variance: where few rows carry the error
-  the forecast says so, and nothing is trimmed. A target of two values works as least squares; the error is not the
-  share of wrong answers.
+- Columns are encoded by `TableEncoder`, which sees the whole table; a target with outliers is scaled by its variance:
+  where few rows carry the error the forecast says so, and nothing is trimmed. A target of two texts is 0 and 1, and
+  works as least squares; the error is not the share of wrong answers.
 - A column that determines the target is told in a note if a line does it (R2 above 0.9999 by that column alone).
 - Many rows. Ridge uses all rows up to 20 million numbers. Kernels use 1200 rows at random; random features up to 1000
   features on 20,000 rows. The answer says so, and ends at ten times the rows that were used.
@@ -53,7 +53,7 @@ from unlazy.diagnostics.forecasting import pages
 from unlazy.diagnostics.forecasting.request import SIZES, check_request
 from unlazy.diagnostics.forecasting.words import MULTIPLES, sentence
 from unlazy.diagnostics.pages import EXACT
-from unlazy.diagnostics.table import PreparedTable, prepare, read_table
+from unlazy.diagnostics.table import LearningTable, learning_table, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ class MethodForecast:
 class Forecast:
     """Errors of several methods on a table, with the rows it has and with more."""
 
-    table: PreparedTable
+    table: LearningTable
     target_names: tuple[str, ...]
     n: np.ndarray
     methods: tuple[MethodForecast, ...]
@@ -168,7 +168,7 @@ def forecast(
 
     chosen = method_names(kernel)
     frame, names = _frame(table, target)
-    prepared = prepare(frame, names)
+    prepared = learning_table(frame, names)
     wanted = np.unique(np.maximum(np.round([size.rows(len(prepared.inputs)) for size in asked]), 2))
     with np.errstate(over="ignore"):
         spread = prepared.targets.std(axis=0)
@@ -253,7 +253,7 @@ def _reach(method: Method, rows: int, points: Curve) -> float:
 
 
 def _leaks(
-    table: PreparedTable, scaled: np.ndarray, names: Sequence[str], methods: Sequence[MethodForecast]
+    table: LearningTable, scaled: np.ndarray, names: Sequence[str], methods: Sequence[MethodForecast]
 ) -> list[str]:
     """Columns of which the target is a linear function, or that no error is left."""
     columns = table.inputs - table.inputs.mean(axis=0)
@@ -275,7 +275,7 @@ def _leaks(
     return notes
 
 
-def _cautions(table: PreparedTable, scaled: np.ndarray) -> list[str]:
+def _cautions(table: LearningTable, scaled: np.ndarray) -> list[str]:
     """Signs that rows are not independent: repeats, and residuals alike in neighbouring rows."""
     import pandas as pd
 

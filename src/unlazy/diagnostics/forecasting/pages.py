@@ -101,6 +101,7 @@ def as_json(found: Forecast) -> dict[str, Any]:
         "rows": found.rows,
         "columns": list(found.table.columns),
         "target_names": list(found.target_names),
+        "classes": {name: list(two) for name, two in found.table.classes.items()},
         "notes": list(found.table.notes),
         "standard_deviation": found.unit,
         "noise_variance": found.noise_variance,

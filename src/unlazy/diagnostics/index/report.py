@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
+from unlazy.data.encoding import encode_table
 from unlazy.diagnostics.index import pages
 from unlazy.diagnostics.index.evidence import (
     even_part,
@@ -88,6 +89,8 @@ def index_report(
     random_state: Any = 0,
 ) -> IndexReport:
     """Whether rows X (n, d) and labels y (n,) show an index, y = link(x . theta) + noise, before any model is fitted.
+
+    A DataFrame with text, dates or gaps is encoded by `TableEncoder`.
 
         lambda_k^2 = E[E[h_k(z) | y]^2],   z = x . theta standard normal,   k = 1 (linear), 2 (even)
 
@@ -198,7 +201,7 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 
 def _checked(X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    design = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
+    design = check_array("X", encode_table(X)[0], low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     labels = check_array("y", y, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=1)
     if len(labels) != len(design):
         raise InputError(f"y must have {len(design)} entries like the rows of X, got {len(labels)}")

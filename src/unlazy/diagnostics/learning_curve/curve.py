@@ -149,7 +149,10 @@ class LearningCurve(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LearningCurve:
-        """Decompose the kernel matrix of X (n, d), or X itself if precomputed, with targets y (n,) or (n, outputs)."""
+        """Decompose the kernel matrix of X (n, d), or X itself if precomputed, with targets y (n,) or (n, outputs).
+
+        A DataFrame with text, dates or gaps is encoded by `TableEncoder`.
+        """
         self._check_parameters(OneStepTheory if self._is_one_step() else KernelTheory)
         most = int(check_array("max_rows", self.max_rows, low=2, high=1e9, ndim=0))
         rows, targets = checked_rows(X, y)

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.data.encoding import encode_table
 
 LARGEST = 1e100
 
 
 def checked_rows(X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """X as a matrix and y as it is, or what is wrong with them."""
-    rows = check_array("X", X, low=-LARGEST, high=LARGEST, ndim=2)
+    rows = check_array("X", encode_table(X)[0], low=-LARGEST, high=LARGEST, ndim=2)
     targets = check_array("y", y, low=-LARGEST, high=LARGEST)
     if len(rows) < 2:
         raise InputError(f"X must have at least 2 rows, got shape {rows.shape}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
+from unlazy.data.encoding import encode_table
 from unlazy.diagnostics.leave_one_out.models import LinearModel, final_step, linear_model
 from unlazy.diagnostics.leave_one_out.results import ROUGH, LooPath, LooScores
 from unlazy.numerics.leave_one_out import SingularHessian, inverse_hessian, leave_one_out, newton_step, span
@@ -83,7 +84,7 @@ def loo_path(
     """Leave-one-out log loss and error of `LogisticRegression(C)` for every C, one fit each, each from the one before.
 
     C weighs the sum of losses against |w|^2/2, as in scikit-learn; intercepts are not penalised. Formula, assumptions
-    and source are those of `loo_scores`.
+    and source are those of `loo_scores`. A DataFrame with text, dates or gaps is encoded by `TableEncoder`.
     """
     strengths = check_array("Cs", Cs, low=1e-10, high=1e10, ndim=1)
     refits = check_whole("refits", refits, 0)
@@ -271,7 +272,7 @@ def _check_memory(columns: int) -> None:
 def _rows(X: Any, columns: int | None) -> np.ndarray:
     if hasattr(X, "toarray"):
         X = X.toarray()
-    rows = check_array("X", X, ndim=2)
+    rows = check_array("X", X if columns is not None else encode_table(X)[0], ndim=2)
     if columns is not None and rows.shape[1] != columns:
         raise InputError(f"X must have the {columns} columns that the model was fitted on, got {rows.shape[1]}")
     return rows

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.data.encoding import encode_table
 from unlazy.diagnostics.curves import Curve, Interval, checked_n
 from unlazy.diagnostics.overfitting.two_sample import (
     ClassMoments,
@@ -108,7 +109,8 @@ def forecast_overfit(
     All moments are U-statistics over distinct rows of each class, so that neither the noise of a row nor the estimated
     centre enters its own product: they are unbiased for any distribution, and shifting X changes nothing. The interval
     comes from the jackknife, whose known excess 2 tr S^2 / N^2 for the variance of M is removed. `n` are numbers of
-    rows to forecast for besides N (N/4, ..., 16N by default, as far as the forecast goes).
+    rows to forecast for besides N (N/4, ..., 16N by default, as far as the forecast goes). A DataFrame
+    with text, dates or gaps is encoded by `TableEncoder`.
 
     For classes of equal weight in the test data and centred inputs; not for networks that start large, deep ones, or
     classes that differ in more than their means. Refused: fewer than 20 rows, 8 of a class or 30% of a class, more or
@@ -118,7 +120,7 @@ def forecast_overfit(
     Bartlett (2022) and Kou et al. (2023); statistics after Chen & Qin (2010).
     """
     confidence = float(check_array("confidence", confidence, above=0, below=1, ndim=0))
-    rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
+    rows = check_array("X", encode_table(X)[0], low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     labels, first = _two_classes(y, len(rows))
     count = len(rows)
     centred = rows - rows.mean(axis=0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_flag
+from unlazy.data.encoding import encode_table
 from unlazy.diagnostics.curves import checked_n
 from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
@@ -114,7 +115,8 @@ def ridge_report(
 
     The fit minimises (1/N)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `fit_intercept`); GCV,
     leave-one-out error and degrees of freedom come from one decomposition. `ridge` (sorted in the report) defaults to 0
-    and 60 values on a logarithmic scale around the spectrum.
+    and 60 values on a logarithmic scale around the spectrum. A DataFrame with text, dates or gaps is
+    encoded by `TableEncoder`, which standardises its columns.
 
     The forecast for `n` rows (at least 10; by default N/4, ..., 4N) needs neither the covariance nor a model of the
     target. With G = (X X^T + N ridge)^-1 the effective ridge kappa = 1 / tr G and df2 = N - (tr G)^2 / tr G^2 depend on
@@ -132,6 +134,7 @@ def ridge_report(
     (1979); Patil, Wei, Rinaldo & Tibshirani (2021); Bartlett, Long, Lugosi & Tsigler (2020).
     """
     centre = check_flag("fit_intercept", fit_intercept)
+    X, encoder = encode_table(X)
     design, targets = _rows("X", X), check_array("Y", Y, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY)
     count = len(design)
     if count < _FEWEST_ROWS:
@@ -167,6 +170,7 @@ def ridge_report(
     threshold = float(at_zero.effective_ridge)
     all_squares, all_rows = squares, rows
     if unlabelled is not None:
+        unlabelled = unlabelled if encoder is None else encoder.transform(unlabelled)
         both = np.vstack([np.asarray(X, dtype=np.float64), _rows("unlabelled", unlabelled, design.shape[1])])
         all_squares = decompose_rows(_centred("X", both, centre), centre)[0].squares
         all_rows = len(both) - centre

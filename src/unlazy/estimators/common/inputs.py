@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, check_array
+from unlazy.data.encoding import encode_table, is_table
+from unlazy.data.table_encoder import TableEncoder
 from unlazy.functions.elementwise import Link, as_activation
 from unlazy.words import first_of
 
@@ -18,12 +20,42 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 """Tasks: rows (n, d) and targets (n,) of each, n may differ."""
 
 
-def check_table(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-    """scikit-learn's `validate_data`: X, or X and y, in double precision; says which columns have texts or gaps."""
+def check_table(
+    estimator: Any,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    encoder: TableEncoder | None = None,
+    encode: bool = True,
+    **options: Any,
+) -> Any:
+    """scikit-learn's `validate_data`: X, or X and y, in double precision; says which columns have texts or gaps.
+
+    A DataFrame with text, dates or gaps becomes the columns of a `TableEncoder`, which `fit` learns, unless one is
+    given, and keeps as `encoder_`; the columns in X are still those that scikit-learn counts. Arrays, and DataFrames of
+    numbers, are taken as they are, with `encoder_` None; gaps in new rows of such a DataFrame become the medians. With
+    `encode` False texts and gaps are refused.
+    """
+    from sklearn.utils import check_array as checked_array
+    from sklearn.utils import check_X_y
     from sklearn.utils.validation import validate_data
 
+    if options.get("reset", True):
+        X, estimator.encoder_ = encode_table(X, encoder) if encode else (X, None)
+        estimator._medians = X.astype(np.float64).median() if encode and is_table(X) else None
+    elif estimator.encoder_ is not None:
+        return estimator.encoder_.transform(X)
+    elif estimator._medians is not None and is_table(X):
+        X = X.fillna(estimator._medians)
     try:
-        found = validate_data(estimator, X, y, dtype=np.float64, **options)
+        if estimator.encoder_ is None:
+            found = validate_data(estimator, X, y, dtype=np.float64, **options)
+        else:
+            columns = {name: value for name, value in vars(estimator.encoder_).items() if name.endswith("_in_")}
+            vars(estimator).update(columns)
+            labelled = not isinstance(y, str)
+            options |= {"dtype": np.float64, "estimator": estimator}
+            found = check_X_y(X, y, **options) if labelled else checked_array(X, **options)
         if options.get("y_numeric"):
             # texts of one length, unlike objects, are let through
             np.asarray(found[1], dtype=np.float64)
@@ -36,7 +68,7 @@ def check_table(estimator: Any, X: Any, y: Any = "no_validation", **options: Any
 
 
 def check_columns(name: str, X: Any) -> None:
-    """Refuse texts and gaps in X (n, d) or (n,); names their columns and the transformer of scikit-learn that helps."""
+    """Refuse texts and gaps in X (n, d) or (n,); names their columns and what helps."""
     if getattr(X, "ndim", 2) > 2 or hasattr(X, "toarray"):
         return
     names, columns = _columns_of(X)
@@ -54,13 +86,13 @@ def check_columns(name: str, X: Any) -> None:
         helps = (
             "use a classifier, or numbers for the classes"
             if plain
-            else "encode them first, as in make_pipeline(make_column_transformer((OneHotEncoder(), "
-            f"[{first_of(texts, _MOST_NAMED)}]), remainder='passthrough'), estimator)"
+            else "give a DataFrame, or encode them first, as in make_pipeline(TableEncoder(), estimator)"
         )
         raise InputError(f"{name} must be numeric, got the text {example!r:.40}{where}: {helps}") from None
     if gaps:
         where = "" if plain else f" in column {first_of(gaps, _MOST_NAMED)}"
-        helps = "drop these rows" if plain else "fill them first, as in make_pipeline(SimpleImputer(), estimator)"
+        first = "give a DataFrame, or fill them first, as in make_pipeline(TableEncoder(), estimator)"
+        helps = "drop these rows" if plain else first
         raise InputError(f"{name} must not have gaps, got NaN{where}: {helps}") from None
 
 
@@ -104,21 +136,35 @@ def check_pair(
     return design, target
 
 
-def check_pairs(tasks: Iterable[Any], wanted: str, *, rows: int = 1, size: float | None = None) -> Pairs:
-    """`check_pair` of every task, all with the same features, or what is `wanted` instead."""
-    pairs: Pairs = []
+def check_pairs(
+    tasks: Iterable[Any], wanted: str, *, rows: int = 1, size: float | None = None
+) -> tuple[Pairs, TableEncoder | None]:
+    """`check_pair` of every task, all with the same features, or what is `wanted` instead.
+
+    Tasks whose rows are DataFrames with text, dates or gaps are encoded alike, by the encoder that is returned.
+    """
+    given: list[tuple[Any, Any]] = []
     for i, task in enumerate(tasks):
         parts: Any = () if isinstance(task, str | bytes | dict) else task
         try:
             X, y = parts
         except (TypeError, ValueError):
             raise InputError(f"{wanted}, got {type(task).__name__} as task {i}") from None
-        pair = check_pair(f"X of task {i}", X, f"y of task {i}", y, rows=rows, size=size)
+        given.append((X, y))
+    encoder = None
+    if given and all(is_table(X) for X, _ in given):
+        import pandas as pd
+
+        encoder = encode_table(pd.concat([X for X, _ in given], ignore_index=True))[1]
+    pairs: Pairs = []
+    for i, (X, y) in enumerate(given):
+        rows_of_task = X if encoder is None else encoder.transform(X)
+        pair = check_pair(f"X of task {i}", rows_of_task, f"y of task {i}", y, rows=rows, size=size)
         width = (pairs or [pair])[0][0].shape[1]
         if pair[0].shape[1] != width:
             raise InputError(f"X of task {i} must have {width} features like task 0, got {pair[0].shape[1]}")
         pairs.append(pair)
-    return pairs
+    return pairs, encoder
 
 
 def guarded(activation: Any) -> Link:

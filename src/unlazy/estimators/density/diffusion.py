@@ -108,7 +108,7 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> DiffusionDensity:
         """Estimate the density of the rows of X (n, d)."""
-        X = check_table(self, X, ensure_min_samples=2)
+        X = check_table(self, X, encode=False, ensure_min_samples=2)
         check_choice("kind", self.kind, KINDS)
         self._check_first_time()
         support = find_support(X, self.support_dimension)

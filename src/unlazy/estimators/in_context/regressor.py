@@ -40,6 +40,8 @@ class State(NamedTuple):
     """(d, d) in standardised features."""
     numbers: dict[str, float]
     """Those that are shown as attributes, with an underscore behind their names."""
+    encoder: Any = None
+    """`TableEncoder` of the tasks' columns, None if they are numbers."""
 
 
 class InContextRegressor(RegressorMixin, BaseEstimator):
@@ -91,6 +93,8 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     effective_rank_ : directions in which tasks differ, (tr S)^2 / tr S^2 of their predictions' covariance S
     effective_tasks_ : sum over tasks of the share of prior variance that their rows determine
     n_tasks_ : int;  steps_ : int;  coef_, intercept_ : of the new task after `fit`, in the linear modes
+    encoder_ : the `TableEncoder` of tasks whose rows are DataFrames with text, dates or gaps: d columns are then those
+        that its `get_feature_names_out()` names, in their units; None where rows are taken as they are
     """
 
     def __init__(
@@ -120,7 +124,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         """
         self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        pairs = check_tasks(tasks, n_tasks, rng)
+        pairs, encoder = check_tasks(tasks, n_tasks, rng)
         d = pairs[0][0].shape[1]
         if self.rank is not None and self.rank > d:
             raise InputError(f"rank must be at most the number of features, {d}, got {self.rank}")
@@ -134,7 +138,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         for old in ("_posterior", "_context", "coef_", "intercept_"):
             self.__dict__.pop(old, None)
         numbers = found[best].numbers | {"cv_mse": errors[best]}
-        self._adopt(found[best]._replace(scales=scales, numbers=numbers), errors)
+        self._adopt(found[best]._replace(scales=scales, numbers=numbers, encoder=encoder), errors)
         if self.effective_tasks_ < self.effective_rank_:
             warnings.warn(
                 f"the rows of these {self.n_tasks_} tasks tell as much as {self.effective_tasks_:.1f} known tasks, "
@@ -152,7 +156,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
             )
         if self._settings() != self._state.settings:
             raise InputError("parameters must stay as they were in pretrain, got others: call pretrain again")
-        X, y = check_table(self, X, y, y_numeric=True)
+        X, y = check_table(self, X, y, encoder=self._state.encoder, y_numeric=True)
         if X.shape[1] != len(self._state.scales.mean):
             width, self.n_features_in_ = X.shape[1], len(self._state.scales.mean)
             raise InputError(f"X must have {self.n_features_in_} features like the pretraining tasks, got {width}")
@@ -233,13 +237,14 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         for name, value in state.numbers.items():
             setattr(self, f"{name}_", int(value) if name in ("n_tasks", "steps") else float(value))
         scales, learned = state.scales, state.learned
-        self.n_features_in_ = len(scales.mean)
+        self.encoder_ = state.encoder
+        self.n_features_in_ = len(scales.mean) if state.encoder is None else state.encoder.n_features_in_
         self.task_mean_, self.task_intercept_ = self._original(learned.mean)
         ratios = scales.target_deviation / scales.deviation
         attention = isinstance(learned, LearnedAttention)
         self.task_covariance_ = None if attention else ratios[:, None] * state.metric * ratios
         self.noise_variance_ = None if attention else learned.noise_variance * scales.target_deviation**2
-        rank = self.rank or int(np.clip(round(self.effective_rank_), 1, self.n_features_in_))
+        rank = self.rank or int(np.clip(round(self.effective_rank_), 1, len(scales.mean)))
         directions = np.linalg.eigh(state.metric)[1][:, ::-1][:, :rank] / scales.deviation[:, None]
         self.subspace_ = np.linalg.qr(directions / np.linalg.norm(directions, axis=0))[0]
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_whole
+from unlazy.data.table_encoder import TableEncoder
 from unlazy.estimators.common.inputs import Pairs, check_pairs, standardised
 from unlazy.numerics.ridge import ridge_solutions
 
@@ -48,8 +49,11 @@ class PooledMean(NamedTuple):
     all: np.ndarray
 
 
-def check_tasks(tasks: Any, n_tasks: int | None, rng: np.random.Generator) -> Pairs:
-    """Pairs (X, y) from a list of them or from a sampler, or the reason why they are not related data sets."""
+def check_tasks(tasks: Any, n_tasks: int | None, rng: np.random.Generator) -> tuple[Pairs, TableEncoder | None]:
+    """Pairs (X, y) from a list of them or from a sampler, or the reason why they are not related data sets.
+
+    With the encoder of rows that have text, dates or gaps.
+    """
     if callable(tasks):
         count = check_whole("n_tasks of a sampler", n_tasks, 2, floats=False)
         return _check_pairs(_drawn(tasks, count, rng), "tasks must return a pair (X, y)")
@@ -124,14 +128,14 @@ def _drawn(sampler: Callable[[np.random.Generator], Any], n_tasks: int, rng: np.
         yield sampler(rng)
 
 
-def _check_pairs(tasks: Iterable[Any], wanted: str) -> Pairs:
-    pairs = check_pairs(tasks, wanted, size=_LARGEST)
+def _check_pairs(tasks: Iterable[Any], wanted: str) -> tuple[Pairs, TableEncoder | None]:
+    pairs, encoder = check_pairs(tasks, wanted, size=_LARGEST)
     if len(pairs) < 2:
         raise InputError(f"tasks must hold at least 2 pairs (X, y), got {len(pairs)}")
     features = pairs[0][0].shape[1]
     if features > MOST_FEATURES:
         raise InputError(f"X of task 0 must have at most {MOST_FEATURES} features, got {features}: project them first")
-    return pairs
+    return pairs, encoder
 
 
 def _spread(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -121,6 +121,8 @@ class SingleIndexRegressor(IndexRegressor):
     link_kind_ : "p3" is a polynomial of degree 3, "s8" a spline of 8 intervals
     generative_exponent_ : int or None, the first k whose mean of h_k(index) given y shows; None if nothing was found
     mean_, scale_ : (d,), of the columns of X
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(self, *, hard: Any = "auto", cv: Any = 5, random_state: Any = None):

@@ -52,6 +52,8 @@ class LogisticRegressionLOO(ClassifierMixin, BaseEstimator):
     loo_log_loss_, loo_error_ : of the choice; the least of several, so slightly optimistic
     loo_decision_function_ : (n,) or (n, K), scores of the training rows, each left out, at C_
     n_iter_ : number of fits
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: p columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(self, Cs: Any = 10, *, fit_intercept: bool = True, class_weight: Any = None, refits: int = 0):

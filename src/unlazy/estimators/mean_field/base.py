@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -39,6 +39,19 @@ _LONGER_FOR_POSTERIOR = 10
 # few rows leave time for more chains, whose number the error of the certificate falls with
 _CHAIN_ENTRIES = 2**18
 _LAWS = ("particles", "gibbs")
+# rows that a network is trained on at most, and is certified on; the cost of both grows with them
+_MOST_ROWS, _MOST_CERTIFIED_ROWS = 8000, 2000
+
+
+class HeldOut(NamedTuple):
+    """Predictions of the best candidate for rows that did not teach it."""
+
+    rows: np.ndarray
+    """Indices of the rows that were searched."""
+    held: np.ndarray
+    """(folds, searched rows), whether a row was held out."""
+    predictions: np.ndarray
+    """(folds, searched rows) of the first task."""
 
 
 class MeanField(BaseEstimator):
@@ -67,18 +80,22 @@ class MeanField(BaseEstimator):
         self.certificate = certificate
         self.random_state = random_state
 
-    def _fit(self, rows: np.ndarray, labels: np.ndarray, noise_variance: float | None) -> None:
-        """Train on standardised rows (n, d) and labels (tasks, n)."""
+    def _fit(self, rows: np.ndarray, labels: np.ndarray, noise_variance: float | None) -> HeldOut | None:
+        """Train on standardised rows (n, d) and labels (tasks, n); what the search held out, if there was one."""
         count = check_whole("particles", self.particles, 2)
         steps = check_whole("steps", self.steps, 100)
         for name in ("posterior", "certificate"):
             check_choice(name, getattr(self, name), (True, False))
         if self.posterior:
             steps *= _LONGER_FOR_POSTERIOR
-        check_memory("particles", count, 2.0 * count * len(rows) + 16.0 * count * (rows.shape[1] + 1))
         random = check_random_state(self.random_state)
         seeds = random.randint(2**31 - 1, size=3)
-        setting, held_out = self._choose(rows, labels, random, int(seeds[0]))
+        self.training_indices_ = np.arange(len(rows))
+        if len(rows) > _MOST_ROWS:
+            self.training_indices_ = np.sort(random.permutation(len(rows))[:_MOST_ROWS])
+            rows, labels = rows[self.training_indices_], labels[:, self.training_indices_]
+        check_memory("particles", count, 2.0 * count * len(rows) + 16.0 * count * (rows.shape[1] + 1))
+        setting, held_out, left_out = self._choose(rows, labels, random, int(seeds[0]))
         if self.posterior:
             # half the squared error of n rows over 2 variances, or the sum of n logistic losses, is the likelihood
             noise = 1.0 if self._loss == "logistic" else held_out if noise_variance is None else noise_variance
@@ -109,10 +126,11 @@ class MeanField(BaseEstimator):
         self._spreads = [self._spread(everything, task, trained.predictions[task]) for task in range(tasks)]
         if self.certificate:
             self._certify(everything, trained.predictions, int(seeds[2]))
+        return left_out
 
     def _choose(
         self, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState, seed: int
-    ) -> tuple[NetworkSetting, float]:
+    ) -> tuple[NetworkSetting, float, HeldOut | None]:
         """The setting with the lowest held-out loss, and twice that loss in the case of squares: a noise variance."""
         scaling = np.sqrt(max(1.0, _COLUMNS_OF_SCALES / (rows.shape[1] + 1)))
         grids = [
@@ -122,7 +140,7 @@ class MeanField(BaseEstimator):
         ]
         candidates = np.array(list(itertools.product(*grids)))
         if len(candidates) == 1:
-            return NetworkSetting(*candidates[0]), float("nan")
+            return NetworkSetting(*candidates[0]), float("nan"), None
         kept = random.permutation(len(rows))[:_SEARCH_ROWS]
         some = padded(rows[kept], labels[:, kept])
         folds = self._folds(some, random)
@@ -149,7 +167,10 @@ class MeanField(BaseEstimator):
         if not np.isfinite(scores).any():
             raise ConvergenceError(f"none of {len(scores)} candidates stayed finite in {_SEARCH_STEPS} steps")
         best = int(np.nanargmin(scores))
-        return NetworkSetting(*candidates[best]), float(scores[best]) * (2 if self._loss == "square" else 1)
+        runs_of_best = (of_candidate == best) & (of_task == 0)
+        left_out = HeldOut(kept, held_out[runs_of_best, : some.real], predictions[runs_of_best, : some.real])
+        loss = float(scores[best]) * (2 if self._loss == "square" else 1)
+        return NetworkSetting(*candidates[best]), loss, left_out
 
     @staticmethod
     def _folds(rows: PaddedRows, random: np.random.RandomState) -> np.ndarray:
@@ -184,7 +205,17 @@ class MeanField(BaseEstimator):
         return width_spread(draws, rows.inputs, self.amplitude_, self.temperature_, curvature)
 
     def _certify(self, rows: PaddedRows, predictions: np.ndarray, seed: int) -> None:
-        warn_of_width(self.n_features_in_ + 1, stacklevel=4)
+        if rows.real > _MOST_CERTIFIED_ROWS:
+            warnings.warn(
+                f"optimality_gap_ is nan: certificates are made up to {_MOST_CERTIFIED_ROWS} rows, got {rows.real}; "
+                "optimality_certificate makes one for more",
+                UserWarning,
+                stacklevel=4,
+            )
+            self.certificates_: list[Any] = []
+            self.optimality_gap_ = self.optimality_gap_se_ = float("nan")
+            return
+        warn_of_width(self.mean_.size + 1, stacklevel=4)
         setting = NetworkSetting(self.amplitude_, self.prior_scale_, self.temperature_)
         chains = int(np.clip(_CHAIN_ENTRIES // len(rows.weights), 1024, 8192))
         found = [
@@ -218,7 +249,9 @@ class MeanField(BaseEstimator):
             raise InputError(f"law must be one of {', '.join(_LAWS)}; got {law!r}")
         if law == "gibbs":
             if not self._gibbs:
-                raise InputError("law='gibbs' needs a certificate, got certificate=False")
+                raise InputError(
+                    "law='gibbs' needs a certificate, got certificate=False or more rows than are certified"
+                )
             failed = [reason for one in self.certificates_ for reason in one.reasons]
             if failed:
                 raise InputError(f"law='gibbs' needs a certificate that passed its checks, got: {'; '.join(failed)}")

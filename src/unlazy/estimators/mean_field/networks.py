@@ -9,11 +9,13 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from unlazy.checks import InputError, check_array
+from unlazy.estimators.common.gate import is_gain, mean_of_rows
 from unlazy.estimators.common.inputs import check_table
 from unlazy.estimators.common.scaling import scale_data
-from unlazy.estimators.mean_field.base import MeanField
+from unlazy.estimators.mean_field.base import HeldOut, MeanField
 from unlazy.estimators.mean_field.certificate import OptimalityCertificate, network_certificate, warn_of_width
 
+NETWORK, RIDGE = "network", "ridge"
 _PARAMETERS = """
     Parameters
     ----------
@@ -40,12 +42,15 @@ _PARAMETERS = """
     optimality_gap_, optimality_gap_se_ : L(q_g) - min L at most, and its standard error{gaps}; L in units of {loss}.
         nan if the checks of the estimate failed (a warning says why)
     certificates_ : list of `OptimalityCertificate`
-    width_std_ : (n,){array}, standard deviation of the prediction at the training rows due to finite width
+    training_indices_ : rows that the network is trained on: all, or 8000 drawn at random
+    width_std_ : of these rows{array}, standard deviation of the prediction due to finite width
     amplitude_, prior_scale_, temperature_, confinement_ : what was used; confinement = temperature / (2 prior_scale^2)
     cloud_ : ({tasks}, N, d + 1), weights and bias of the last neurons, for standardised inputs
-    validation_loss_ : held-out loss of the choice, nan if nothing was to be chosen
+{stages}    validation_loss_ : held-out loss of the choice, nan if nothing was to be chosen
     candidates_ : list of (amplitude, prior_scale, temperature, held-out loss)
     mean_, scale_ : (d,), of the columns of X
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
 """
 
 
@@ -55,7 +60,9 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
     f(x) = R E tanh(w.x + b) over a law mu of neurons, and L(mu) = mean (f - y)^2 / 2 + lambda_1 E|w, b|^2 + lambda_2 E
     log mu is convex in mu with one minimiser. N neurons follow noisy gradient descent (mean-field Langevin dynamics);
     predictions are means over eight times of the last 40% of the steps. R, tau and lambda_2 are chosen on held-out
-    rows, all candidates in one batch. Inputs and y are standardised.
+    rows, all candidates in one batch. Inputs and y are standardised. Ridge regression is kept (`stage_`) unless the
+    network predicts the held-out rows of that choice better by more than a standard error. Of more than 8000 rows so
+    many train the network, and ridge regression has all of them; certificates are made up to 2000 rows.
 
     It learns features: it beats kernels and trees where y depends on few directions that are no columns, such as XOR
     of two rotated inputs. A multilayer perceptron trained by Adam is often more accurate; what that does not have is
@@ -82,6 +89,8 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
         loss="half the squared error over the variance of y",
         array=" in units of y",
         tasks="1",
+        stages="""    stage_ : "network" or "ridge", which `predict` answers with;  stage_scores_ : held-out R^2 of both
+""",
     )
     _loss = "square"
 
@@ -128,17 +137,39 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
             isinstance(x, str) or np.size(x) > 1 for x in (self.amplitude, self.prior_scale, self.temperature)
         ):
             raise InputError("noise_variance must be a number where amplitude and prior_scale are set, got 'auto'")
-        self._fit(scaled.rows, scaled.targets.T, variance)
-        self.width_std_ = self._target_scale * self._deviations(scaled.rows)[0]
+        left_out = self._fit(scaled.rows, scaled.targets.T, variance)
+        self.width_std_ = self._target_scale * self._deviations(scaled.rows[self.training_indices_])[0]
+        self.stage_, self._ridge = NETWORK, None
+        if left_out is not None and not self.posterior:
+            self._compare(scaled.rows, scaled.targets[:, 0], left_out)
         return self
+
+    def _compare(self, rows: np.ndarray, labels: np.ndarray, left_out: HeldOut) -> None:
+        """Keep ridge regression unless the network predicts held-out rows better by more than a standard error."""
+        places = self.training_indices_[left_out.rows]
+        network, ridge, held = [], [], []
+        for out, predictions in zip(left_out.held, left_out.predictions.astype(np.float64), strict=True):
+            model = _ridge().fit(rows[places[~out]], labels[places[~out]])
+            truth = labels[places[out]]
+            network.append((predictions[out] - truth) ** 2)
+            ridge.append((model.predict(rows[places[out]]) - truth) ** 2)
+            held.append(places[out])
+        gain = mean_of_rows(np.concatenate(ridge) - np.concatenate(network), np.concatenate(held))
+        total, both = float(np.var(labels)), {RIDGE: ridge, NETWORK: network}
+        self.stage_scores_ = {name: 1 - float(np.concatenate(errors).mean()) / total for name, errors in both.items()}
+        if not is_gain(gain, 1.0):
+            self.stage_, self._ridge = RIDGE, _ridge().fit(rows, labels)
 
     def predict(self, X: Any, return_std: bool = False, law: str = "particles") -> Any:
         """Predictions (n,) of the trained particles, or of the certified law if `law` is "gibbs".
 
+        If `stage_` is "ridge" they are those of ridge regression, unless `law` or `return_std` asks for the network.
         With `return_std` also the standard deviation of a prediction of N neurons, which is that of the posterior if
         `posterior` was set.
         """
         rows = self._rows(X)
+        if self._ridge is not None and law == "particles" and not return_std:
+            return self._target_mean + self._target_scale * self._ridge.predict(rows)
         found = self._target_mean + self._target_scale * self._evaluate(rows, law)[0]
         return (found, self._target_scale * self._deviations(rows)[0]) if return_std else found
 
@@ -157,8 +188,9 @@ class MeanFieldClassifier(ClassifierMixin, MeanField):
         extra="",
         gaps=", (classes,) if more than two",
         loss="nats",
-        array=" or (n, classes), of the logit",
+        array=" or (rows, classes), of the logit",
         tasks="1 or classes",
+        stages="",
     )
     _loss = "logistic"
 
@@ -174,7 +206,7 @@ class MeanFieldClassifier(ClassifierMixin, MeanField):
         scaled = scale_data(X, targets.T, "float64")
         self._keep_scaling(scaled.mean, scaled.log_deviation)
         self._fit(scaled.rows, targets, None)
-        deviations = self._deviations(scaled.rows)
+        deviations = self._deviations(scaled.rows[self.training_indices_])
         self.width_std_ = deviations[0] if len(targets) == 1 else deviations.T
         return self
 
@@ -201,6 +233,12 @@ class MeanFieldClassifier(ClassifierMixin, MeanField):
         logits = self.decision_function(X, law=law)
         places = (logits > 0).astype(int) if logits.ndim == 1 else np.argmax(logits, axis=1)
         return self.classes_[places]
+
+
+def _ridge() -> Any:
+    from sklearn.linear_model import RidgeCV
+
+    return RidgeCV(np.logspace(-3, 6, 37))
 
 
 def optimality_certificate(

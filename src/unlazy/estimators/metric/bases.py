@@ -33,6 +33,8 @@ class Whole(NamedTuple):
     """In double precision."""
     start: np.ndarray
     exponent: float
+    span: np.ndarray | None = None
+    """(n, k): the basis, orthonormal, in which k rows stand for n; None where they stand for themselves."""
 
 
 class Basis(Protocol):
@@ -64,7 +66,13 @@ class FeatureBasis:
         self.scaled = scaled
         self.weights = {exponent: scaled.weights(exponent, groups) for exponent in exponents}
         rows = scaled.rows
-        self.kernels = {e: metric_product(rows, rows, w, _NO_COLUMNS) for e, w in self.weights.items()}
+        self.is_tall = _is_tall(rows)
+        if not self.is_tall:
+            self.kernels = {e: metric_product(rows, rows, w, _NO_COLUMNS) for e, w in self.weights.items()}
+
+    def _tall_starts(self, span: np.ndarray, rows: np.ndarray, targets: np.ndarray) -> Starts:
+        kernels = {e: (rows * weights) @ rows.T for e, weights in self.weights.items()}
+        return _starts_in(span, kernels, targets)
 
     def _starts(self, rows: np.ndarray) -> Starts:
         targets = self.scaled.targets[rows]
@@ -75,6 +83,8 @@ class FeatureBasis:
         return start.scale * self.weights[start.exponent]
 
     def split(self, train: np.ndarray, held: np.ndarray) -> Split:
+        if self.is_tall:
+            return self._tall_split(train, held)
         starts = self._starts(train)
         rows = self.scaled.rows
         mean = rows[train].mean(axis=0)
@@ -82,7 +92,23 @@ class FeatureBasis:
         fold = make_fold(centred, self._metric(starts.best), _centred_targets(self.scaled, train, held), held)
         return Split(fold, fold._replace(start=self._metric(starts.ridge)), starts)
 
+    def _tall_split(self, train: np.ndarray, held: np.ndarray) -> Split:
+        rows, dtype = self.scaled.exact_rows, self.scaled.rows.dtype
+        mean = rows[train].mean(axis=0)
+        span, triangle = np.linalg.qr(rows[train] - mean)
+        targets = _centred_targets(self.scaled, train, held)
+        starts = self._tall_starts(span, triangle, targets.train)
+        both = SplitRows(triangle.astype(dtype), (rows[held] - mean).astype(dtype))
+        fold = make_fold(both, self._metric(starts.best), targets, held, span)
+        return Split(fold, fold._replace(start=self._metric(starts.ridge)), starts)
+
     def whole(self, ridge: bool) -> Whole:
+        if self.is_tall:
+            span, triangle = np.linalg.qr(self.scaled.exact_rows)
+            starts = self._tall_starts(span, triangle, self.scaled.targets)
+            start = starts.ridge if ridge else starts.best
+            design = triangle.astype(self.scaled.rows.dtype)
+            return Whole(design, triangle, self._metric(start), start.exponent, span)
         starts = self._starts(np.arange(len(self.scaled.rows)))
         start = starts.ridge if ridge else starts.best
         return Whole(self.scaled.rows, self.scaled.exact_rows, self._metric(start), start.exponent)
@@ -107,10 +133,17 @@ class ComponentBasis:
         self.exponents = exponents
         # in double precision, since weak components are small differences of large numbers
         rows = scaled.exact_rows
-        self.kernel = metric_product(rows, rows, scaled.weights(0.0), _NO_COLUMNS)
+        self.is_tall = _is_tall(rows)
+        self.rows = rows * np.sqrt(scaled.weights(0.0))
+        if not self.is_tall:
+            self.kernel = metric_product(rows, rows, scaled.weights(0.0), _NO_COLUMNS)
 
     def _components(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues of the kernel of the centred rows, largest first, and eigenvectors."""
+        if self.is_tall:
+            values, right = self._directions_of(rows)
+            centred = self.rows[rows] - self.rows[rows].mean(axis=0)
+            return values, centred @ (right / np.sqrt(values))
         values, vectors = np.linalg.eigh(centred_kernel(self.kernel, rows))
         kept = values > max(values[-1], 0.0) * _LEAST_COMPONENT
         if not kept.any():
@@ -118,36 +151,55 @@ class ComponentBasis:
             return np.ones(1), np.zeros((len(rows), 1))
         return values[kept][::-1], vectors[:, kept][:, ::-1]
 
+    def _directions_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same eigenvalues, and eigenvectors (d, k) of the centred columns."""
+        centred = self.rows[rows] - self.rows[rows].mean(axis=0)
+        values, right = np.linalg.eigh(centred.T @ centred)
+        kept = values > max(values[-1], 0.0) * _LEAST_COMPONENT
+        if not kept.any():
+            return np.ones(1), np.zeros((len(values), 1))
+        return values[kept][::-1], right[:, kept][:, ::-1]
+
     def _starts(self, values: np.ndarray, vectors: np.ndarray, targets: np.ndarray) -> Starts:
         shapes = {e: _shape(values, e) for e in self.exponents}
+        if self.is_tall:
+            return _starts_in(vectors, {e: np.diag(values * shape) for e, shape in shapes.items()}, targets)
         return start_metrics({e: (vectors * (values * shape)) @ vectors.T for e, shape in shapes.items()}, targets)
 
     def split(self, train: np.ndarray, held: np.ndarray) -> Split:
         values, vectors = self._components(train)
-        own = self.kernel[np.ix_(train, train)]
-        cross = self.kernel[np.ix_(held, train)]
-        cross = cross - cross.mean(axis=1, keepdims=True) - own.mean(axis=0) + own.mean()
-        every = SplitRows(vectors * np.sqrt(values), cross @ vectors / np.sqrt(values))
+        if self.is_tall:
+            outer = (self.rows[held] - self.rows[train].mean(axis=0)) @ self._directions_of(train)[1]
+            every = SplitRows(np.diag(np.sqrt(values)), outer)
+        else:
+            own = self.kernel[np.ix_(train, train)]
+            cross = self.kernel[np.ix_(held, train)]
+            cross = cross - cross.mean(axis=1, keepdims=True) - own.mean(axis=0) + own.mean()
+            every = SplitRows(vectors * np.sqrt(values), cross @ vectors / np.sqrt(values))
         targets = _centred_targets(self.scaled, train, held)
         starts = self._starts(values, vectors, targets.train)
         metrics = [start.scale * _shape(values, start.exponent) for start in starts]
-        fold = make_fold(every, metrics[0], targets, held)
+        fold = make_fold(every, metrics[0], targets, held, vectors if self.is_tall else None)
         return Split(fold, fold._replace(start=metrics[1]), starts)
 
     def whole(self, ridge: bool) -> Whole:
-        values, vectors = self._components(np.arange(len(self.kernel)))
+        values, vectors = self._components(np.arange(len(self.rows)))
         starts = self._starts(values, vectors, self.scaled.targets)
         start = starts.ridge if ridge else starts.best
+        metric = start.scale * _shape(values, start.exponent)
+        if self.is_tall:
+            design = np.diag(np.sqrt(values))
+            return Whole(design, design, metric, start.exponent, vectors)
         design = vectors * np.sqrt(values)
-        return Whole(design, design, start.scale * _shape(values, start.exponent), start.exponent)
+        return Whole(design, design, metric, start.exponent)
 
     def directions(self) -> np.ndarray:
         """Orthonormal principal directions, (d, components), of the features relative to the largest deviation."""
-        values, vectors = self._components(np.arange(len(self.kernel)))
+        values, vectors = self._components(np.arange(len(self.rows)))
         return self.scaled.relative_deviations()[:, None] * (self.scaled.exact_rows.T @ (vectors / np.sqrt(values)))
 
     def coefficients(self, metric: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        values, vectors = self._components(np.arange(len(self.kernel)))
+        values, vectors = self._components(np.arange(len(self.rows)))
         weighted = metric[:, None] * ((vectors * np.sqrt(values)).T @ dual)
         return self.scaled.relative_deviations()[:, None] * (self.directions() @ weighted)
 
@@ -155,6 +207,18 @@ class ComponentBasis:
         largest = float(np.max(self.scaled.log_deviation))
         log_unit = 2 * (self.scaled.log_target_deviation - (largest if np.isfinite(largest) else 0.0))
         return self.scaled.in_units(metric, log_unit), self.directions().T
+
+
+def _is_tall(rows: np.ndarray) -> bool:
+    """Whether the training rows of half of them would outnumber the columns: then all that is asked of their products
+    is asked of as many rows as there are columns, in a basis of what they span."""
+    return len(rows) > 2 * rows.shape[1]
+
+
+def _starts_in(span: np.ndarray, kernels: dict[float, np.ndarray], targets: np.ndarray) -> Starts:
+    inside = span.T @ targets
+    outside = float(np.sum(targets**2) - np.sum(inside**2)) / targets.shape[1]
+    return start_metrics(kernels, inside, len(targets), max(outside, 0.0))
 
 
 def _shape(values: np.ndarray, exponent: float) -> np.ndarray:

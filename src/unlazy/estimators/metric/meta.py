@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_array, check_choice, check_flag, check_whole
+from unlazy.data.table_encoder import TableEncoder
 from unlazy.estimators.common.inputs import Pairs, check_pair, check_pairs
 from unlazy.estimators.metric.search import LEAST_NOISE
 from unlazy.estimators.metric.task_batches import (
@@ -51,10 +52,12 @@ class AdaptedRegressor:
 
     coef_: np.ndarray
     intercept_: float
+    encoder_: TableEncoder | None = None
+    """As of the `MetaMetricRegressor`."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows of X, (n,)."""
-        X = check_array("X", X, ndim=2)
+        X = check_array("X", X if self.encoder_ is None else self.encoder_.transform(X), ndim=2)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X must have {len(self.coef_)} features, got {X.shape[1]}")
         return X @ self.coef_ + self.intercept_
@@ -96,6 +99,8 @@ class MetaMetricRegressor(BaseEstimator):
     cv_mse_ : mean squared leave-one-out error of held-out tasks, noise included
     path_ : dict of arrays: `metric`, `step`, `cv_mse`, `alpha`, `noise_variance`
     evidence_ : minus twice the log-likelihood of the tasks at the learned state, up to a constant
+    encoder_ : the `TableEncoder` of tasks whose rows are DataFrames with text, dates or gaps: d columns are then those
+        that its `get_feature_names_out()` names, in their units; None where rows are taken as they are
     """
 
     def __init__(
@@ -123,7 +128,7 @@ class MetaMetricRegressor(BaseEstimator):
         Rows with task labels t become such pairs by `[(X[t == k], y[t == k]) for k in np.unique(t)]`.
         """
         self._check_parameters()
-        pairs = _check_tasks(tasks, self.fit_intercept)
+        pairs, self.encoder_ = _check_tasks(tasks, self.fit_intercept)
         scale, unit = _scales(pairs, self.fit_intercept)
         pairs = [(design / scale, target / unit) for design, target in pairs]
         kinds = self._kinds(pairs[0][0].shape[1])
@@ -157,14 +162,15 @@ class MetaMetricRegressor(BaseEstimator):
             "alpha": np.concatenate([path.penalties for path in paths]) * unit * unit,
             "noise_variance": np.concatenate([path.noises for path in paths]) * unit * unit,
         }
-        self.n_features_in_ = len(self.metric_)
+        self.n_features_in_ = len(self.metric_) if self.encoder_ is None else self.encoder_.n_features_in_
         return self
 
     def adapt(self, X: Any, y: Any) -> AdaptedRegressor:
         """The predictor of a new task from its rows X (n, d) and y (n,): ridge with the learned metric and penalty."""
         check_is_fitted(self)
-        design, target = check_pair("X", X, "y", y, rows=_least_rows(self.fit_intercept))
-        if design.shape[1] != self.n_features_in_:
+        rows = X if self.encoder_ is None else self.encoder_.transform(X)
+        design, target = check_pair("X", rows, "y", y, rows=_least_rows(self.fit_intercept))
+        if design.shape[1] != len(self.metric_):
             raise InputError(f"X must have {self.n_features_in_} features like the tasks, got {design.shape[1]}")
         mean, target_mean = (design.mean(axis=0), target.mean()) if self.fit_intercept else (0.0, 0.0)
         # in units of the penalty, so that numbers of any size are harmless
@@ -173,7 +179,7 @@ class MetaMetricRegressor(BaseEstimator):
         state = MetaState(_in_units(self.metric_, scale / unit), 1.0)
         centred, residual = (design - mean) / scale, (target - target_mean) / unit
         coefficients = posterior_mean(centred, residual, state) * (unit / scale)
-        return AdaptedRegressor(coefficients, float(target_mean - np.sum(mean * coefficients)))
+        return AdaptedRegressor(coefficients, float(target_mean - np.sum(mean * coefficients)), self.encoder_)
 
     def _held_out_path(self, pairs: Pairs, kind: str, noise: float | None) -> _HeldOutPath:
         """Leave-one-out errors of the held-out tasks after every step, until ten steps in a row bring no gain."""
@@ -252,13 +258,13 @@ def _in_units(metric: np.ndarray, unit: float) -> np.ndarray:
     return result
 
 
-def _check_tasks(tasks: Iterable[tuple[Any, Any]], centre: bool) -> Pairs:
+def _check_tasks(tasks: Iterable[tuple[Any, Any]], centre: bool) -> tuple[Pairs, TableEncoder | None]:
     if not isinstance(tasks, Iterable):
         raise InputError(f"tasks must be pairs (X, y), got {type(tasks).__name__}")
-    pairs = check_pairs(tasks, "tasks must be pairs (X, y)", rows=_least_rows(centre))
+    pairs, encoder = check_pairs(tasks, "tasks must be pairs (X, y)", rows=_least_rows(centre))
     if not pairs:
         raise InputError("tasks must hold at least one pair (X, y), got none")
-    return pairs
+    return pairs, encoder
 
 
 def _least_rows(centre: bool) -> int:

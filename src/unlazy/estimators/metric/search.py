@@ -42,6 +42,8 @@ class Fold(NamedTuple):
     held_targets: np.ndarray
     held: np.ndarray
     """Indices of the held-out rows among all."""
+    count: int
+    """Training rows; fewer stand for them where they span fewer dimensions."""
 
 
 class HeldOutChoice(NamedTuple):
@@ -78,10 +80,21 @@ class PathRecord(NamedTuple):
     """No label chose anything but scale and penalty."""
 
 
-def make_fold(rows: SplitRows, start: np.ndarray, targets: SplitRows, held: np.ndarray) -> Fold:
-    """A fold whose targets are compressed to the row space of the training targets."""
+def make_fold(
+    rows: SplitRows, start: np.ndarray, targets: SplitRows, held: np.ndarray, span: np.ndarray | None = None
+) -> Fold:
+    """A fold whose targets are compressed to the row space of the training targets.
+
+    `span` (n, k), with orthonormal columns, is where the training rows lie, given in that basis.
+    """
     left, values, right = np.linalg.svd(targets.train, full_matrices=False)
-    return Fold(rows, start, left * values, right.T, targets.held, held)
+    responses = left * values if span is None else span.T @ (left * values)
+    return Fold(rows, start, responses, right.T, targets.held, held, len(left))
+
+
+def prune_of(count: int, rows: np.ndarray) -> float:
+    """What `metric_path` drops of rows that stand for `count` ones: it divides by those that it sees."""
+    return PRUNE * count / len(rows)
 
 
 def search_path(
@@ -124,7 +137,7 @@ def search_path(
                 start=fold.start,
                 power=1.0,
                 groups=groups,
-                prune=PRUNE,
+                prune=prune_of(fold.count, fold.rows.train),
                 dtype=fold.rows.train.dtype,
             )
         )

@@ -25,11 +25,11 @@ from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.metric.bases import Basis, ComponentBasis, FeatureBasis
 from unlazy.estimators.metric.search import (
     LEAST_NOISE,
-    PRUNE,
     RIDGE,
     HeldOutChoice,
     PathRecord,
     choose,
+    prune_of,
     record_table,
     search_path,
 )
@@ -64,7 +64,7 @@ class SharedMetricRegressor(
     basis : "auto", "features" or "pca"
         What the metric weighs: the columns of X or their principal components.
     groups : array of shape (n_features,), optional
-        Features with one label share one weight.
+        Features with one label share one weight; a label for each column of X, also where it is encoded in several.
     start_exponent : "auto" or float
         The first metric is variance_j^start_exponent times a constant: 0 is ridge on the features as they are, -1 on
         standardised ones; between -10 and 10. "auto" tries the one of -1, 0, 1, 2 with the largest evidence, and is 0
@@ -102,6 +102,8 @@ class SharedMetricRegressor(
     excess_risk_ : cv_mse_ - noise_variance_, at least 0; it inherits the errors of both
     path_ : dict of equally long arrays, one entry per basis, criterion, step, penalty and rank, with its `cv_mse`;
         `is_ridge` marks what the others had to beat
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: n_features columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class SharedMetricRegressor(
     def fit(self, X: Any, y: Any) -> SharedMetricRegressor:
         """Learn metric and coefficients from X (n, d) and y (n,) or (n, tasks)."""
         X, y = check_table(self, X, y, multi_output=True, y_numeric=True)
-        self._check_parameters(*X.shape)
+        self._check_parameters(len(X), self.n_features_in_)
         splits = make_splits(self.cv, self.random_state, X, y)
         scaled = scale_data(X, y.reshape(len(y), -1).astype(np.float64), self.dtype)
         if scaled.targets.shape[1] == 1:
@@ -183,15 +185,24 @@ class SharedMetricRegressor(
         check_is_fitted(self)
         if self.components_ is not None:
             return super().get_feature_names_out(input_features)
+        if self.encoder_ is not None:
+            return self.encoder_.get_feature_names_out()[np.flatnonzero(self.metric_)]
         return OneToOneFeatureMixin.get_feature_names_out(self, input_features)[np.flatnonzero(self.metric_)]
 
     @property
     def _n_features_out(self) -> int:
         return int(np.count_nonzero(self.metric_))
 
+    @property
+    def _column_groups(self) -> np.ndarray | None:
+        """The groups of the columns that are fitted."""
+        if self.groups is None or self.encoder_ is None:
+            return self.groups
+        return np.asarray(self.groups)[self.encoder_.sources_]
+
     def _bases(self, scaled: Scaled) -> list[Basis]:
         exponents = EXPONENTS if self.start_exponent == "auto" else (float(self.start_exponent),)
-        groups = None if self.groups is None else np.unique(np.asarray(self.groups), return_inverse=True)[1]
+        groups = None if self.groups is None else np.unique(self._column_groups, return_inverse=True)[1]
         bases: list[Basis] = []
         if self.basis in ("auto", "features"):
             bases.append(FeatureBasis(scaled, exponents, groups))
@@ -220,7 +231,7 @@ class SharedMetricRegressor(
         common: dict[str, Any] = {
             "steps": steps,
             "ranks": ranks,
-            "groups": self.groups if basis.name == "features" else None,
+            "groups": self._column_groups if basis.name == "features" else None,
             "start_is_ridge": with_ridge and starts_at_ridge,
         }
         if not (known and self.criterion == "degrees_of_freedom"):
@@ -240,15 +251,16 @@ class SharedMetricRegressor(
         """Learn the chosen metric and the coefficients on all rows."""
         whole = basis.whole(chosen.is_ridge)
         first = chosen.schedule[0] if chosen.schedule else 1.0
+        targets = scaled.targets if whole.span is None else whole.span.T @ scaled.targets
         path = metric_path(
             whole.design,
-            scaled.targets,
+            targets,
             first,
             criterion="evidence" if chosen.criterion == RIDGE else chosen.criterion,
             start=whole.start,
             power=1.0,
-            groups=self.groups if basis.name == "features" else None,
-            prune=PRUNE,
+            groups=self._column_groups if basis.name == "features" else None,
+            prune=prune_of(len(scaled.targets), whole.design),
             dtype=whole.design.dtype,
         )
         metric = next(path).metric
@@ -259,6 +271,7 @@ class SharedMetricRegressor(
         design = whole.exact_design[:, active]
         eigenvalues, vectors = np.linalg.eigh(metric_product(design, design, metric[active], active[:0]))
         eigenvalues = np.maximum(eigenvalues, 0.0)
+        vectors = vectors if whole.span is None else whole.span @ vectors
 
         of_full_rank = rank == chosen.ranks[-1] and not isinstance(self.rank, Integral)
         if chosen.criterion == RIDGE and of_full_rank:
@@ -276,7 +289,8 @@ class SharedMetricRegressor(
         self.intercept_ = float(intercept[0]) if one_dimensional else intercept
         unit = float(np.exp(2 * scaled.log_target_deviation))
         self.metric_, self.components_ = basis.original_metric(metric)
-        self.metric_spectrum_ = unit * eigenvalues[::-1] / len(design)
+        self.metric_spectrum_ = np.zeros(len(scaled.targets))
+        self.metric_spectrum_[: len(eigenvalues)] = unit * eigenvalues[::-1] / len(scaled.targets)
         self.degrees_of_freedom_ = float(np.sum(eigenvalues / (eigenvalues + penalty)))
         self.alpha_ = unit * penalty
         self.start_exponent_ = whole.exponent

@@ -41,22 +41,26 @@ class ScalarEvidence(NamedTuple):
     noise_variance: float
 
 
-def start_metrics(kernels: dict[float, np.ndarray], targets: np.ndarray) -> Starts:
+def start_metrics(
+    kernels: dict[float, np.ndarray], targets: np.ndarray, n: int | None = None, outside: float = 0.0
+) -> Starts:
     """The exponent whose kernel X diag(variance^e) X^T explains the targets best, with its scale and noise level.
 
     Both are those of `scalar_evidence`; the scale is kept in [0.02, 100] of what would let the prior explain all of
-    the targets. `kernels` and targets are centred.
+    the targets. `kernels` and targets are centred. Of n rows that span few dimensions, kernels and targets in an
+    orthonormal basis of that span are enough, with the sum of squares of the targets `outside`, mean over tasks.
     """
     plain = 0.0 if 0.0 in kernels else next(iter(kernels))
-    variance = float(np.mean(targets**2))
+    n = len(targets) if n is None else n
+    variance = float(np.sum(targets**2) / targets.shape[1] + outside) / n
     found: dict[float, tuple[float, StartMetric]] = {}
     for exponent, kernel in kernels.items():
-        mean_square = float(np.trace(kernel)) / len(kernel)
+        mean_square = float(np.trace(kernel)) / n
         if mean_square <= 0 or variance <= 0:
             continue
         eigenvalues, vectors = np.linalg.eigh(kernel)
         energies = np.mean((vectors.T @ targets) ** 2, axis=1)
-        objective, scale, noise = scalar_evidence(np.maximum(eigenvalues, 0.0), energies, len(kernel))
+        objective, scale, noise = scalar_evidence(np.maximum(eigenvalues, 0.0), energies, n, outside)
         scale = float(np.clip(scale, 0.02 * variance / mean_square, 100 * variance / mean_square))
         noise = float(np.clip(noise, 0.1 * variance, 0.9 * variance))
         found[exponent] = objective, StartMetric(exponent, scale, noise)
@@ -64,20 +68,24 @@ def start_metrics(kernels: dict[float, np.ndarray], targets: np.ndarray) -> Star
     return Starts(min(found.values())[1] if found else ridge, ridge)
 
 
-def scalar_evidence(eigenvalues: np.ndarray, energies: np.ndarray, count: float) -> ScalarEvidence:
+def scalar_evidence(
+    eigenvalues: np.ndarray, energies: np.ndarray, count: float, outside: float = 0.0
+) -> ScalarEvidence:
     """The evidence of y ~ N(0, tau K + s2 I), maximised over tau and s2.
 
     With the eigenvalues l_i of K, y's energies e_i along its eigenvectors and rho = tau/s2 it minimises
 
         count log s2 + sum_i log(1 + rho l_i),   s2 = sum_i e_i/(1 + rho l_i) / count
 
-    over 121 values of rho. `count` is the number of rows, less those that means took.
+    over 121 values of rho. `count` is the number of rows, less those that means took; `outside` is the energy along
+    eigenvectors of eigenvalue 0 that are not listed.
     """
-    mean = eigenvalues.mean()
+    # where eigenvalues are not listed the mean is over all rows
+    mean = eigenvalues.sum() / (count if outside else len(eigenvalues))
     best = ScalarEvidence(np.inf, 1.0, 1.0)
     for ratio in _RATIOS / (mean if mean > 0 else 1.0):
         total = 1 + ratio * eigenvalues
-        noise = max(float(np.sum(energies / total)) / count, _LEAST_NOISE)
+        noise = max((float(np.sum(energies / total)) + outside) / count, _LEAST_NOISE)
         objective = count * np.log(noise) + float(np.log(total).sum())
         if objective < best.objective:
             best = ScalarEvidence(objective, float(ratio * noise), noise)
@@ -94,8 +102,17 @@ def centred_kernel(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def left_out_penalty(eigenvalues: np.ndarray, vectors: np.ndarray, targets: np.ndarray) -> float:
     """The penalty c with the least leave-one-out error for a centred kernel K = V diag(l) V^T.
 
-    49 penalties from 1e-8 to 1e4 of the mean of the eigenvalues are compared.
+    49 penalties from 1e-8 to 1e4 of the mean of the eigenvalues are compared; V may leave out eigenvalues that are 0.
     """
-    penalties = (float(eigenvalues.mean()) or 1.0) * _LEFT_OUT_FACTORS
+    n = len(vectors)
+    penalties = (float(eigenvalues.sum() / n) or 1.0) * _LEFT_OUT_FACTORS
+    if len(eigenvalues) < n:
+        projected, squares, errors = vectors.T @ targets, vectors**2, []
+        for penalty in penalties:
+            learned = eigenvalues / (eigenvalues + penalty)
+            weights = np.maximum(1 - 1 / n - squares @ learned, np.finfo(np.float64).eps)
+            residuals = targets - vectors @ (learned[:, None] * projected)
+            errors.append(float(np.mean((residuals / weights[:, None]) ** 2)))
+        return float(penalties[np.argmin(errors)])
     found = left_out_residuals(eigenvalues, vectors, targets, penalties, len(vectors))
     return float(penalties[np.argmin([np.mean(residual**2) for residual, _ in found])])

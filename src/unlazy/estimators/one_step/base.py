@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from unlazy.checks import InputError, check_flag, check_whole
 from unlazy.estimators.common.inputs import check_memory, check_table, finite_or_refused, guarded, standardised
 from unlazy.estimators.common.scaling import Scaled, scale_data
-from unlazy.estimators.one_step.search import Candidate, Directions, Recipe, Search, features
+from unlazy.estimators.one_step.search import SEARCH_ROWS, Candidate, Directions, Recipe, Search, features
 from unlazy.numerics.index_directions import Signal
 from unlazy.theory.one_step.moments import activation_moments
 
@@ -38,15 +38,19 @@ class OneStepEstimator(BaseEstimator):
     def _prepare(self, X: Any, y: Any, directions: int, refinements: int) -> Prepared:
         """The data in its own units, and what is drawn at random."""
         X, y = check_table(self, X, y, y_numeric=True, ensure_min_samples=2)
+        return self._drawn(X, y.astype(np.float64).reshape(-1, 1), directions, refinements)
+
+    def _drawn(self, X: np.ndarray, targets: np.ndarray, directions: int, refinements: int) -> Prepared:
+        """The same for checked X (n, d) and targets (n, outputs), of which the first are the labels."""
         if len(X) < _LEAST_SAMPLES:
             raise InputError(f"X must have at least {_LEAST_SAMPLES} rows, got n_samples = {len(X)}")
         count = check_whole("width", self.width, 1, floats=False)
         check_flag("precondition", self.precondition)
         # W0, and of every row: what W0 gives, what a candidate adds, its features
-        check_memory("width", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
+        check_memory("width", count, float(count) * (X.shape[1] + directions + 3 * min(len(X), SEARCH_ROWS)))
         activation = guarded(self.activation)
         activation_moments(activation).linear_square()
-        scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
+        scaled = scale_data(X, targets, "float64")
         random = check_random_state(self.random_state)
         d = X.shape[1]
         initial = random.standard_normal((d, count)) / np.sqrt(d)
@@ -57,8 +61,8 @@ class OneStepEstimator(BaseEstimator):
 
     def _keep(
         self, scaled: Scaled, signal: Signal, found: Directions, searched: Search, chosen: Candidate, recipe: Recipe
-    ) -> np.ndarray:
-        """Set what users may look at; returns the features of the training rows."""
+    ) -> None:
+        """Set what users may look at."""
         self.mean_ = scaled.mean
         self.scale_ = np.where(np.isfinite(scaled.log_deviation), np.exp(scaled.log_deviation), np.inf)
         used = found.of(chosen)
@@ -70,7 +74,6 @@ class OneStepEstimator(BaseEstimator):
         self.alignment_ = 0.0
         if signal.square > 0:
             self.alignment_ = float(np.clip(searched.covariance / np.sqrt(signal.square), 0.0, 1.0))
-        return features(scaled.rows @ self.weights_ + self.biases_, scaled.rows, recipe.activation)
 
     @staticmethod
     def _log_scale(scaled: Scaled) -> np.ndarray:

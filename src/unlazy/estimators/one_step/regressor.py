@@ -4,39 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
 
-from unlazy.checks import InputError, check_whole
-from unlazy.estimators.common.folds import make_splits
+from unlazy.checks import InputError
+from unlazy.estimators.common.folds import make_splits, some_rows
 from unlazy.estimators.common.inputs import check_numbers, finite_or_refused
-from unlazy.estimators.common.scaling import Scaled
 from unlazy.estimators.one_step.base import OneStepEstimator
-from unlazy.estimators.one_step.ridge import left_out_errors, read_out
-from unlazy.estimators.one_step.search import (
-    LINEAR,
-    ONE_STEP,
-    RANDOM,
-    Candidate,
-    ChosenFeatures,
-    Directions,
-    Recipe,
-    Search,
-    choose,
-    search,
-    table,
-)
-from unlazy.numerics.index_directions import Signal, linear_signal
+from unlazy.estimators.one_step.predictor import LARGEST_SPIKE, READOUT_RIDGES, OneStepPredictor, with_spike
+from unlazy.estimators.one_step.search import LINEAR, SEARCH_ROWS, Directions, choose, search, table
+from unlazy.numerics.index_directions import linear_signal
 
 _LEAST_SIGNAL = 3.0
-_LEAST_RIDGE, _LARGEST_RIDGE = 1e-10, 1e100
-_LARGEST = 1e6
 _SPIKES = (0.0, 0.5, 1.0, 2.0, 4.0)
-_READOUT_RIDGES = tuple(np.logspace(-6, 2, 25).tolist())
-_PERMUTATIONS = 9
 _FEW_ROWS = 100
 
 
@@ -79,6 +61,8 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
     alignment_ : estimated cosine between v and the best linear predictor, in the metric of the covariance of X, from
         held-out rows; 0 if no signal is seen
     weights_ : (d, N), W1;  biases_ : (N,);  mean_, scale_ : (d,), scale inf for constant columns
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(
@@ -105,7 +89,7 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
             raise InputError(f"spike_deviation must be 'cv' or a number >= 0, got {self.spike_deviation!r}")
         spikes: Sequence[float] = _SPIKES
         if not chosen_by_cv:
-            spikes = [float(check_numbers("spike_deviation", self.spike_deviation, low=0, high=_LARGEST, ndim=0))]
+            spikes = [float(check_numbers("spike_deviation", self.spike_deviation, low=0, high=LARGEST_SPIKE, ndim=0))]
         least = float(check_numbers("min_signal", self.min_signal, finite=False, ndim=0))
         scaled, labels, recipe, random = self._prepare(X, y, directions=1, refinements=0)
         found = Directions(scaled.rows, labels, recipe)
@@ -119,10 +103,11 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
             if len(labels) > _FEW_ROWS:
                 raise InputError(reason)
             warnings.warn(f"{reason}; with {len(labels)} rows weak signals are missed too", UserWarning, stacklevel=2)
-        splits = make_splits(5, random, scaled.rows, labels)
-        candidates = [_with_spike(spike) for spike in spikes]
-        ridges = np.array(_READOUT_RIDGES)
-        searched = search(scaled.rows, labels, splits, recipe, candidates if chosen_by_cv else [], ridges)
+        part = some_rows(scaled.rows, labels, SEARCH_ROWS, random)
+        splits = make_splits(5, random, *part)
+        candidates = [with_spike(spike) for spike in spikes]
+        ridges = np.array(READOUT_RIDGES)
+        searched = search(*part, splits, recipe, candidates if chosen_by_cv else [], ridges)
         chosen = choose(searched.errors, ridges).candidate if chosen_by_cv else candidates[0]
         self._keep(scaled, signal, found, searched, chosen, recipe)
         return self
@@ -141,7 +126,7 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
         return tags
 
 
-class OneStepRegressor(RegressorMixin, OneStepEstimator):
+class OneStepRegressor(RegressorMixin, OneStepPredictor):
     """Ridge regression on features that few directions, found by preconditioned gradient steps, have shaped.
 
     The model is a ridge regression on [sigma(W1^T z + b) / sqrt(N), z / sqrt(d)], z standardised x, with
@@ -155,7 +140,10 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
     ridge regression is a candidate too, left only for a gain in the paired held-out errors at the level 1% (Student's
     t, about 2.4 standard errors); if kept, its ridge is that of leave-one-out unless `cv` is a splitter. So with few
     rows or heavy tails it often stays where y is not linear. Random features (s = 0) are left for one standard error.
-    Which rows are held out together depends on their order, and so do choice and predictions.
+    Which rows are held out together depends on their order, and so do choice and predictions. Of more than 10,000 rows
+    so many, drawn at random, choose (all of them if `cv` is a splitter); then all rows give directions and
+    coefficients, the latter with the best ridge up to the chosen one by generalised cross-validation. Predictions stay
+    within the range of the training y widened by its width on both sides; only those of plain ridge go on straight.
 
     Wins where y depends on one to three directions of x; ties with ridge where y is linear, or where rows are so few or
     noise and outliers so large that nothing else can be told. It loses where many directions matter, or none in
@@ -201,49 +189,25 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
     cv_mse_ : cross-validated mean squared error of the choice. It is the least of many, but of fits on fewer rows: over
         drawn data its median was 0.9 to 1.3 of the error on new rows, and down to 0.2 of it for heavy-tailed inputs
     cv_results_ : dict of equally long arrays, one entry per candidate and ridge, with its `cv_mse`
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
-
-    def __init__(
-        self,
-        width: int = 400,
-        *,
-        activation: Any = "tanh",
-        precondition: bool = True,
-        spike_deviations: Sequence[float] = (0.0, 1.0, 3.0),
-        background: Any = "cv",
-        max_directions: int = 3,
-        refinements: int = 4,
-        ridges: Sequence[float] = _READOUT_RIDGES,
-        cv: Any = 5,
-        random_state: Any = None,
-    ):
-        self.width = width
-        self.activation = activation
-        self.precondition = precondition
-        self.spike_deviations = spike_deviations
-        self.background = background
-        self.max_directions = max_directions
-        self.refinements = refinements
-        self.ridges = ridges
-        self.cv = cv
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> OneStepRegressor:
         """Find directions, features and coefficients from X (n, d) and y (n,)."""
         spikes, ridges = self._check_parameters()
         scaled, labels, recipe, random = self._prepare(X, y, 1 + self.max_directions, self.refinements)
-        rows = scaled.rows
-        splits = self._splits(random, rows, labels)
-        found = Directions(rows, labels, recipe)
-        signal = linear_signal(rows, labels, found.fit.factors)
-        extra = found.moment.visible(self.max_directions, _PERMUTATIONS, random)
-        searched = search(rows, labels, splits, recipe, self._candidates(spikes, extra), ridges)
-        choice = choose(searched.errors, ridges)
-        if choice.candidate.model == LINEAR and isinstance(self.cv, Integral):
-            # no label has shaped these features, so every row may be left out in turn
-            column = int(np.argmin(left_out_errors(rows / np.sqrt(rows.shape[1]), labels, ridges)))
-            choice = choice._replace(column=column, ridge=float(ridges[column]))
-        self._refit(scaled, labels, signal, found, searched, choice, recipe)
+        part = self._searched_rows(scaled.rows, labels, random)
+        learned = self._learn(scaled.rows, labels, part, recipe, random, spikes, ridges)
+        signal, searched, choice = learned.signal, learned.searched, learned.choice
+        self._keep(scaled, signal, learned.found, searched, choice.candidate, recipe)
+        unit = float(np.exp(scaled.log_target_deviation))
+        self.coef_ = unit * learned.fit.coefficients
+        self.intercept_ = float(unit * learned.fit.intercept + scaled.target_mean[0])
+        self.ridge_, self.model_ = learned.fit.ridge, choice.candidate.model
+        self.background_, self.extra_directions_ = choice.candidate.background, choice.candidate.extra
+        ends = unit * np.array([labels.min(), labels.max()]) + scaled.target_mean[0]
+        self._bounds = (2 * ends[0] - ends[1], 2 * ends[1] - ends[0]) if self.model_ != LINEAR else None
         self.cv_results_ = table(searched.errors, ridges, float(np.exp(2 * scaled.log_target_deviation)))
         errors = searched.errors[choice.candidate].mean(axis=0, dtype=np.float64)
         self.cv_mse_ = float(np.exp(2 * scaled.log_target_deviation) * errors[choice.column])
@@ -258,60 +222,7 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions, (n,)."""
+        made = self._features(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite_or_refused(self._features(X) @ self.coef_ + self.intercept_, np.asarray(X))
-
-    def _splits(
-        self, random: np.random.RandomState, rows: np.ndarray, labels: np.ndarray
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        try:
-            return make_splits(self.cv, random, rows, labels)
-        except InputError:
-            raise
-        except (TypeError, ValueError):
-            raise InputError(
-                f"cv must be a number of folds, a splitter or pairs of training and held-out rows, got {self.cv!r:.80}"
-            ) from None
-
-    def _candidates(self, spikes: np.ndarray, extra: int) -> list[Candidate]:
-        """Extra directions in numbers 1, 2, 4, ... up to `extra`, and `extra` itself."""
-        backgrounds = (True, False) if self.background == "cv" else (bool(self.background),)
-        candidates = [Candidate(LINEAR, False, 0.0, 0)]
-        if 0 in spikes and True in backgrounds:
-            candidates.append(_with_spike(0.0))
-        for number in sorted({0, extra, *(2**i for i in range(extra) if 2**i < extra)}):
-            for background in backgrounds if not number else backgrounds[-1:]:
-                candidates += [Candidate(ONE_STEP, background, spike, number) for spike in spikes.tolist() if spike]
-        return candidates
-
-    def _refit(
-        self,
-        scaled: Scaled,
-        labels: np.ndarray,
-        signal: Signal,
-        found: Directions,
-        searched: Search,
-        choice: ChosenFeatures,
-        recipe: Recipe,
-    ) -> None:
-        design = self._keep(scaled, signal, found, searched, choice.candidate, recipe)
-        coefficients, intercept = read_out(design, labels, choice.ridge)
-        unit = float(np.exp(scaled.log_target_deviation))
-        self.coef_ = unit * coefficients
-        self.intercept_ = float(unit * intercept + scaled.target_mean[0])
-        self.ridge_, self.model_ = choice.ridge, choice.candidate.model
-        self.background_, self.extra_directions_ = choice.candidate.background, choice.candidate.extra
-
-    def _check_parameters(self) -> tuple[np.ndarray, np.ndarray]:
-        spikes = np.unique(check_numbers("spike_deviations", self.spike_deviations, low=0, high=_LARGEST, ndim=1))
-        ridges = np.unique(check_numbers("ridges", self.ridges, low=_LEAST_RIDGE, high=_LARGEST_RIDGE, ndim=1))
-        by_cv = isinstance(self.background, str) and self.background == "cv"
-        if not (by_cv or isinstance(self.background, (bool, np.bool_))):
-            raise InputError(f"background must be 'cv', True or False, got {self.background!r}")
-        for name in ("max_directions", "refinements"):
-            check_whole(name, getattr(self, name), 0, floats=False)
-        return spikes, ridges
-
-
-def _with_spike(spike: float) -> Candidate:
-    return Candidate(ONE_STEP if spike else RANDOM, True, spike, 0)
+            values = finite_or_refused(made @ self.coef_ + self.intercept_, made)
+        return values if self._bounds is None else np.clip(values, *self._bounds)

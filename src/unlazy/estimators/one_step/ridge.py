@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from unlazy.numerics.ridge import decompose, ridge_coefficients, ridge_path
+
+_BLOCK_ROWS = 4000
+
+
+class ReadOut(NamedTuple):
+    """b and the intercept that minimise (1/n) |y - F b - intercept|^2 + ridge |b|^2."""
+
+    coefficients: np.ndarray
+    intercept: float
+    ridge: float
 
 
 class LinearKernel:
@@ -81,8 +93,33 @@ def left_out_errors(design: np.ndarray, labels: np.ndarray, ridges: np.ndarray) 
     return np.mean(path.loo_residuals**2, axis=1)
 
 
-def read_out(design: np.ndarray, labels: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
-    """b and the intercept that minimise (1/n) |y - F b - intercept|^2 + ridge |b|^2."""
+def read_out(design: np.ndarray, labels: np.ndarray, ridge: float) -> ReadOut:
     centre, mean = design.mean(axis=0), float(labels.mean())
     coefficients = ridge_coefficients(design - centre, labels - mean, len(design) * ridge)
-    return coefficients, float(mean - centre @ coefficients)
+    return ReadOut(coefficients, float(mean - centre @ coefficients), ridge)
+
+
+def read_out_many(
+    features: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, labels: np.ndarray, ridges: np.ndarray
+) -> ReadOut:
+    """`read_out` of the features of many rows, made in blocks, with the ridge of least generalised cross-validation."""
+    n = len(rows)
+    # near enough to the mean that nothing is lost where it is subtracted from the products
+    near, mean = features(rows[:_BLOCK_ROWS]).mean(axis=0), float(labels.mean())
+    gram, pull, total = np.zeros((near.size, near.size)), np.zeros(near.size), np.zeros(near.size)
+    for first in range(0, n, _BLOCK_ROWS):
+        block = slice(first, first + _BLOCK_ROWS)
+        made = features(rows[block]) - near
+        gram += made.T @ made
+        pull += made.T @ (labels[block] - mean)
+        total += made.sum(axis=0)
+    gram -= np.outer(total, total) / n
+    values, vectors = np.linalg.eigh(gram / n)
+    values = np.maximum(values, 0.0)
+    projected = vectors.T @ pull / n
+    learned = values / (values + ridges[:, None])
+    energies = projected**2 / np.maximum(values, np.finfo(np.float64).tiny)
+    left = np.var(labels) - (learned * (2 - learned)) @ energies
+    best = int(np.argmin(left / (1 - (1 + learned.sum(axis=1)) / n) ** 2))
+    coefficients = vectors @ (projected / (values + ridges[best]))
+    return ReadOut(coefficients, float(mean - (near + total / n) @ coefficients), float(ridges[best]))

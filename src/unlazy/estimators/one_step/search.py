@@ -17,6 +17,8 @@ from unlazy.numerics.index_directions import unit_spread
 
 LINEAR, RANDOM, ONE_STEP = "linear", "random features", "one step"
 MODELS = (LINEAR, RANDOM, ONE_STEP)
+SEARCH_ROWS = 10_000
+"""Of more rows so many choose the features; all of them give directions and coefficients."""
 # of candidates that depend on few numbers
 _INDEX_FEATURES = 200
 # at which the linear model is left
@@ -161,6 +163,25 @@ def search(
     covariance = np.mean(index * np.concatenate(centred)) / (spread or 1.0)
     means = {c: mean_of_rows(np.concatenate(e), rows_held).astype(np.float32) for c, e in errors.items()}
     return Search(means, float(covariance))
+
+
+def left_out_predictions(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    recipe: Recipe,
+    chosen: ChosenFeatures,
+) -> np.ndarray:
+    """Predictions of held-out rows by the chosen features, one for every held-out row of every fold in turn."""
+    kernel = LinearKernel(rows / np.sqrt(rows.shape[1]))
+    parts = []
+    for train, held in splits:
+        directions = Directions(rows[train], labels[train], recipe).of(chosen.candidate)
+        weights, biases = recipe.weights(chosen.candidate, directions)
+        made = hidden_features(rows @ weights + biases, recipe.activation)
+        fold = RidgeFold(kernel, labels, train, held)
+        parts.append(fold.predictions(made, np.array([chosen.ridge]))[:, 0])
+    return np.concatenate(parts)
 
 
 def choose(errors: dict[Candidate, np.ndarray], ridges: np.ndarray) -> ChosenFeatures:

@@ -79,10 +79,12 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ----------
     input_noise_variance_, alpha_ : what was chosen
     coef_ : (N,) or (n_targets, N), of the features;  intercept_ : float or (n_targets,)
-    weights_ : (n_features_in_, N), for standardised inputs;  biases_ : (N,)
+    weights_ : (d, N), for standardised inputs;  biases_ : (N,)
     mean_, deviation_ : of the inputs; the deviation of a constant one is 1
     loo_mse_ : leave-one-out error of the choice, mean over targets; the least of many, so slightly optimistic
     path_ : dict of equally long arrays `input_noise_variance`, `alpha` and `loo_mse`
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(

@@ -64,6 +64,8 @@ class MultiIndexRegressor(SeveralIndexRegressor):
         cross-validation, for arcsinh-compressed y
     stage_scores_ : dict of the held-out R^2 of every stage, empty if nothing was held out
     mean_, scale_ : (d,), of the columns of X
+    encoder_ : the `TableEncoder` of a DataFrame with text, dates or gaps: d columns are then those that its
+        `get_feature_names_out()` names, in their units; None where X is taken as it is
     """
 
     def __init__(self, n_components: Any = 2, *, cv: Any = 5, random_state: Any = None):

@@ -21,6 +21,8 @@ _SPAN_SETTLED = 1e-2
 _ALIKE = 0.95
 # how often the function may change while the directions are refined with it
 _POLISH_ROUNDS = 3
+# rows that refine directions on y itself, at most, if that is enough of them for each coordinate
+_POLISHED_ROWS, _PER_COORDINATE = 15_000, 100
 # functions with which directions are refined in any case
 _SIMPLE = ("p2", "p3", "p4")
 # by which pairs of candidates are turned, so that no two starts agree
@@ -114,7 +116,7 @@ def _span_starts(
 def polish(rows: np.ndarray, labels: np.ndarray, directions: np.ndarray, random: np.random.RandomState) -> MultiModel:
     """Directions refined on y with the function of least BIC; that of all rows at last, important directions first."""
     d, count = directions.shape
-    x, y = some_rows(rows, labels, most_rows(d, count), random)
+    x, y = some_rows(rows, labels, min(most_rows(d, count), max(_POLISHED_ROWS, _PER_COORDINATE * d * count)), random)
     allowed = surface_kinds(len(x), count)
     places = _spread(x @ directions, max(KNOTS))
     smoothers = {kind: SurfaceSmoother(kind, places) for kind in allowed}
