@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         training,
     )
     from unlazy.checks import InputError
+    from unlazy.diagnostics.fitting import fit
     from unlazy.lab.running.result import Run
     from unlazy.lab.running.run import predict, run
     from unlazy.version import __version__

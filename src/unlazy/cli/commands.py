@@ -337,6 +337,41 @@ def forecast_(
     save_figure(found, figure, as_json)
 
 
+@app.command("fit")
+def fit_(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="what to predict")],
+    kind: Annotated[str | None, typer.Option(help="numbers or classes; decided by the column if not given")] = None,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="after it no further method is begun: 90s, 5m")] = "5m",
+    seed: Annotated[int, typer.Option(help="of folds and methods")] = 0,
+    save: Annotated[Path | None, typer.Option(metavar="FILE.skops", help="write the chosen model")] = None,
+    explain: Annotated[Path | None, typer.Option(metavar="FILE.html", help="write the report as a page")] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find out which method predicts a column of your own table best, and fit it."""
+    check_figure(figure)
+    from unlazy.diagnostics.fitting import check_model_file, check_page, fit, save_model
+    from unlazy.reporting.terminal.show import open_console
+
+    for file, checked in ((save, check_model_file), (explain, check_page)):
+        if file is not None:
+            checked(file)
+            check_writable(file)
+    seconds = parse_duration(budget)
+    with open_console(stderr=True).status("reading the table") as status:
+        found = fit(data, target, kind=kind, budget=seconds, random_state=seed, progress=status.update)
+    print_json(found.as_json()) if as_json else say(str(found))
+    save_figure(found, figure, as_json)
+    if save is not None:
+        save_model(found.model, save)
+    if explain is not None:
+        found.save(explain)
+    for what, file in (("model", save), ("page", explain)):
+        if file is not None and not as_json:
+            say(f"{what}: {file}")
+
+
 @app.command("probe")
 def probe_(
     source: Annotated[str, typer.Argument(metavar="run.py:make_model", help="or a folder of .npz activations")],

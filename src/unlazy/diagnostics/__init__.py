@@ -6,6 +6,7 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.diagnostics.curves import Curve
+    from unlazy.diagnostics.fitting import FittedTable, fit, load_model, save_model
     from unlazy.diagnostics.forecasting import Forecast, forecast
     from unlazy.diagnostics.index import IndexReport, index_report
     from unlazy.diagnostics.kernel_structure import KernelStructure, kernel_structure_test

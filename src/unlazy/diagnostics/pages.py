@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,15 @@ _GREY = "#888888"
 _NAMES = 16
 # an error below it, in units of the target's variance, is called none
 EXACT = 1e-8
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h2 { font-size: 1.05rem; margin: 1.2rem 0 .2rem; }
+p { margin: .2rem 0; }
+table { border-collapse: collapse; margin: 1rem 0; }
+td, th { padding: .15rem .8rem .15rem 0; text-align: right; font-variant-numeric: tabular-nums; }
+td:first-child, th:first-child { text-align: left; }
+svg { max-width: 100%; height: auto; background: #fff; }
+"""
 
 
 def paragraph(text: str, indent: int = 0) -> str:
@@ -40,6 +49,40 @@ def table(rows: Sequence[Sequence[str]], least: Sequence[int] = (), gap: str = "
         widths[-1] = 0
     lines = (gap.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return [f"{indent}{line}".rstrip() for line in lines]
+
+
+def web_page(
+    heading: str,
+    paragraphs: Sequence[str],
+    drawing: Figure,
+    *,
+    titled: Mapping[str, str] | None = None,
+    rows: Sequence[Sequence[str]] = (),
+) -> str:
+    """A page that needs no network: sentences, those under titles, a table whose first row is its head, a figure."""
+    import io
+    from html import escape
+
+    picture = io.StringIO()
+    drawing.savefig(picture, format="svg")
+    svg = picture.getvalue()
+    parts = [f"<p>{escape(one)}</p>" for one in paragraphs]
+    parts += [f"<h2>{escape(title)}</h2><p>{escape(one)}</p>" for title, one in (titled or {}).items()]
+    cells = [
+        "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+        for row, tag in zip(rows, ["th", *["td"] * len(rows)], strict=False)
+    ]
+    if cells:
+        parts.append("<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>")
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>unlazy: {escape(heading)}</title><link rel="icon" href="data:,">
+<style>{_STYLE}</style>
+</head><body><h1>{escape(heading)}</h1>
+{"".join(parts)}
+{svg[svg.index("<svg") :]}
+</body></html>
+"""
 
 
 def share(value: float) -> str:

@@ -141,7 +141,7 @@ def left_out_residuals(
         yield vectors @ (inverse * projected) / weights[..., None], weights
 
 
-class LeftOut(NamedTuple):
+class LeftOutFit(NamedTuple):
     """Kernel ridge regression at one penalty."""
 
     residuals: np.ndarray
@@ -150,7 +150,7 @@ class LeftOut(NamedTuple):
     """(n, tasks), (K + c I)^-1 Y."""
 
 
-def left_out_solution(matrix: np.ndarray, targets: np.ndarray, penalty: float) -> LeftOut | None:
+def left_out_solution(matrix: np.ndarray, targets: np.ndarray, penalty: float) -> LeftOutFit | None:
     """What `left_out_residuals` gives without centring, of one kernel matrix (n, n) at one penalty c.
 
     From a Cholesky factor and its inverse: where few penalties are asked, a fraction of the time of a spectral
@@ -166,7 +166,7 @@ def left_out_solution(matrix: np.ndarray, targets: np.ndarray, penalty: float) -
     if failed:
         return None
     weights = np.maximum(np.diag(inverse), np.finfo(np.float64).eps / penalty)
-    return LeftOut(dual / weights[:, None], dual)
+    return LeftOutFit(dual / weights[:, None], dual)
 
 
 def decompose(design: ArrayLike) -> RidgeDecomposition:

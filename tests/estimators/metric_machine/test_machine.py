@@ -113,3 +113,16 @@ def test_bad_input_is_one_line(estimator, X, y, message):
     with pytest.raises(InputError, match=message) as caught:
         estimator.fit(X, list(y))
     assert "\n" not in str(caught.value)
+
+
+def test_report_says_what_matters_and_what_simpler_machines_miss():
+    frame, y = table(400, 8)
+    model = MetricMachineRegressor(random_state=0).fit(frame, y)
+    report = model.report()
+    assert set(list(report.importances)[:3]) == {"a", "b", "city"}
+    assert report.gains["ridge"].low > 1.2
+    assert report.gains["ridge"].low < report.gains["ridge"].ratio < report.gains["ridge"].high
+    ratio = (1 - model.stage_scores_["ridge"]) / (1 - model.score_)
+    assert report.gains["ridge"].ratio == pytest.approx(ratio, rel=1e-6)
+    assert "a (" in str(report)
+    assert len(report.figure().axes) == 2

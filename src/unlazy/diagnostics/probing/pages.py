@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.checks import InputError, write_at_once
-from unlazy.diagnostics.pages import mark, paragraph
+from unlazy.diagnostics.pages import mark, paragraph, web_page
 from unlazy.plotting import style
 
 if TYPE_CHECKING:
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
     from unlazy.diagnostics.probing.report import NetworkReport
 
 _SHOWN_SUSPECTS = 10
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h2 { font-size: 1.05rem; margin: 1.2rem 0 .2rem; }
-p { margin: .2rem 0; }
-.note { color: #8a4b00; }
-svg { max-width: 100%; height: auto; background: #fff; }
-"""
 _TITLES = ("Lazy or rich", "Signal or memory", "What else would do", "More data")
 
 
@@ -275,23 +267,9 @@ def save(report: NetworkReport, file: Path) -> None:
 
 
 def _page(report: NetworkReport) -> str:
-    import io
-
-    picture = io.StringIO()
-    report.figure().savefig(picture, format="svg")
-    svg = picture.getvalue()
     attrs = report.dataset.attrs
-    parts = [f"<p class='note'>Note: {escape(note)}</p>" for note in report.notes]
-    parts += [
-        f"<h2>{title}</h2><p>{escape(sentence)}</p>" for title, sentence in zip(_TITLES, report.sentences, strict=True)
-    ]
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>unlazy: what a network learned</title><link rel="icon" href="data:,">
-<style>{_STYLE}</style>
-</head><body><h1>What the network learned</h1>
-<p>{attrs["n"]} training rows of {attrs["classes"]} classes, {attrs["held_out"]} held out.</p>
-{"".join(parts)}
-{svg[svg.index("<svg") :]}
-</body></html>
-"""
+    intro = f"{attrs['n']} training rows of {attrs['classes']} classes, {attrs['held_out']} held out."
+    titled = dict(zip(_TITLES, report.sentences, strict=True))
+    return web_page(
+        "What the network learned", [intro, *(f"Note: {note}" for note in report.notes)], report.figure(), titled=titled
+    )

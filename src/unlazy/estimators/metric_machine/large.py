@@ -17,7 +17,7 @@ _JUDGED = 1000
 _ROUNDING = 1e-9
 
 
-class _Solution(NamedTuple):
+class ProjectedFit(NamedTuple):
     coefficients: np.ndarray
     residuals: np.ndarray
     """Of the judged rows, left out."""
@@ -58,7 +58,7 @@ def _projected(machine: Fit, rows: np.ndarray, targets: np.ndarray, judged: np.n
         projected += block @ targets[here]
     features = features_of(rows[judged])
 
-    def solve(penalty: float) -> _Solution | None:
+    def solve(penalty: float) -> ProjectedFit | None:
         shifted = np.array(normal, order="F")
         shifted.ravel(order="K")[:: len(normal) + 1] += penalty
         factor, failed = lapack.dpotrf(shifted, overwrite_a=1)
@@ -67,7 +67,7 @@ def _projected(machine: Fit, rows: np.ndarray, targets: np.ndarray, judged: np.n
         coefficients = cho_solve((factor, False), projected)
         leverages = np.sum(solve_triangular(factor, features, trans=1) ** 2, axis=0)
         left = np.maximum(1 - leverages, np.finfo(np.float64).eps)
-        return _Solution(coefficients, (targets[judged] - features.T @ coefficients) / left[:, None])
+        return ProjectedFit(coefficients, (targets[judged] - features.T @ coefficients) / left[:, None])
 
     found = downhill(solve, lambda one: float(np.sum(one.residuals**2)), machine.penalty)
     assert found is not None

@@ -17,6 +17,7 @@ from unlazy.estimators.metric_machine.kernels import DISTANCE, SUM
 from unlazy.estimators.metric_machine.large import fit_all
 from unlazy.estimators.metric_machine.logits import crossed_logits
 from unlazy.estimators.metric_machine.members import Fit, MetricRound, linear_round, refits, rounds
+from unlazy.estimators.metric_machine.report import Gain, MachineReport, direction_words
 
 _LEAST_WEIGHT = 0.03
 _FEWEST_ROWS = 10
@@ -33,7 +34,7 @@ class Member(NamedTuple):
     fit: Fit
 
 
-class Learned(NamedTuple):
+class LearnedScores(NamedTuple):
     """What the rows that taught the metric say of each other."""
 
     rows: np.ndarray
@@ -46,11 +47,13 @@ class Learned(NamedTuple):
 class MetricMachine(BaseEstimator):
     """Abstract: scores (n, outputs) as a sum of kernel ridge machines whose metric is learned."""
 
+    _score_word = "R^2"
+
     def __init__(self, *, metric_rows: int = 2000, random_state: Any = None):
         self.metric_rows = metric_rows
         self.random_state = random_state
 
-    def _learn(self, X: Any, targets: np.ndarray, strata: np.ndarray) -> Learned:
+    def _learn(self, X: Any, targets: np.ndarray, strata: np.ndarray) -> LearnedScores:
         """Fit scores to targets (n, outputs) of mean 0."""
         random = check_random_state(self.random_state)
         rows = self.encoder_.transform(X)
@@ -74,11 +77,13 @@ class MetricMachine(BaseEstimator):
                 machine = machines[count] if n <= most else fit_all(machines[count], rows, targets, random)
                 members.append(Member(_name(kind, count), weights[kind, count], machine))
         self.members_, self.metric_indices_ = tuple(members), some
-        self._describe(few, few_targets, {_name(*key): one for key, one in found.items()})
         crossed = np.sum([weight * found[key].predictions for key, weight in weights.items()], axis=0)
-        return Learned(few, halves, crossed)
+        self._describe(few, few_targets, {_name(*key): one for key, one in found.items()}, crossed)
+        return LearnedScores(few, halves, crossed)
 
-    def _describe(self, rows: np.ndarray, targets: np.ndarray, found: dict[str, MetricRound]) -> None:
+    def _describe(
+        self, rows: np.ndarray, targets: np.ndarray, found: dict[str, MetricRound], crossed: np.ndarray
+    ) -> None:
         """What the metrics see of the columns, in units of their deviations, and how well each stage does."""
         total = np.zeros((rows.shape[1],) * 2)
         deviations = rows.std(axis=0)
@@ -91,10 +96,30 @@ class MetricMachine(BaseEstimator):
         values, vectors = np.linalg.eigh(total)
         self.directions_ = vectors[:, ::-1][:, :_MOST_DIRECTIONS].T
         self.direction_shares_ = values[::-1][:_MOST_DIRECTIONS] / (values.sum() or 1.0)
+        errors = {stage: np.sum((targets - one.predictions) ** 2, axis=1) for stage, one in found.items()}
         square = np.sum(targets**2) or 1.0
-        self.stage_scores_ = {
-            stage: float(1 - np.sum((targets - one.predictions) ** 2) / square) for stage, one in found.items()
-        }
+        self.stage_scores_ = {stage: float(1 - np.sum(one) / square) for stage, one in errors.items()}
+        fixed = max((_name(kind, 0) for kind in (SUM, DISTANCE)), key=lambda stage: self.stage_scores_[stage])
+        own = np.sum((targets - crossed) ** 2, axis=1)
+        self._gains = {name: Gain(own, errors[stage]) for name, stage in ((LINEAR, LINEAR), ("kernel", fixed))}
+
+    def report(self) -> MachineReport:
+        """How well it does, how far from ridge regression and from a fixed kernel, and what matters."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", [f"column {place}" for place in range(self.n_features_in_)])
+        order = np.argsort(-self.feature_importances_, kind="stable")
+        encoded = self.encoder_.get_feature_names_out()
+        return MachineReport(
+            n=len(self.metric_indices_),
+            score=self.score_,
+            score_interval=self.score_interval_,
+            score_word=self._score_word,
+            stage_scores=self.stage_scores_,
+            gains=self._gains,
+            importances={str(names[place]): float(self.feature_importances_[place]) for place in order},
+            directions=tuple(direction_words(one, encoded) for one in self.directions_),
+            direction_shares=self.direction_shares_,
+        )
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
         total = np.zeros((len(rows), self._outputs))
@@ -157,7 +182,7 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
         other half taught
     score_ : R^2 of these;  score_interval_ : (2,), its 95% interval over resampled rows
     stage_scores_ : dict of the cross-fitted R^2 of every stage
-    members_ : the machines of the sum, with their weights
+    members_ : the machines of the sum, with their weights;  report() : all of this in words and a figure
     encoder_ : the fitted `TableEncoder`
     """
 
@@ -202,6 +227,8 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
     ----------
     classes_ : (classes,)
     """
+
+    _score_word = "right classes"
 
     def fit(self, X: Any, y: Any) -> MetricMachineClassifier:
         """Learn from X, a DataFrame or an array (n, d), and classes y (n,)."""

@@ -1,0 +1,219 @@
+"""Fit a column of a table by the method that predicts it best, and say what was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.checks import InputError, check_array, check_choice, check_whole
+from unlazy.diagnostics.fitting import pages
+from unlazy.diagnostics.fitting.candidates import CLASSES, NUMBERS, candidates
+from unlazy.diagnostics.fitting.contest import Contest, contest
+from unlazy.diagnostics.table import check_names, check_target_names, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_FEWEST_ROWS = 30
+_FEWEST_OF_CLASS = 6
+# distinct whole numbers up to which a target is one of classes
+_MOST_CLASSES = 10
+_SHUFFLED_ROWS, _SHUFFLES = 500, 3
+_LARGEST_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ExplainedShare:
+    """A share of what the constant prediction misses, of squared error or log loss, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """The chosen model, fitted to all rows, and how each method did on rows that it had not seen.
+
+    `scores` are R^2 of numbers, and the like share of the log loss for classes: 1 is perfect, 0 is no better than a
+    constant. `score` is that of the choice itself: of each held-out row by the method that the other half of the
+    held-out rows would have chosen, which no choice can flatter. `importances` are the losses of score when one column
+    of held-out rows is shuffled.
+    """
+
+    target: str
+    kind: str
+    n: int
+    model: Any
+    chosen: str
+    score: ExplainedShare
+    scores: dict[str, ExplainedShare]
+    errors: dict[str, float]
+    """Root mean squared errors, or shares of wrong classes."""
+    seconds: dict[str, float]
+    skipped: dict[str, str]
+    importances: dict[str, ExplainedShare]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return pages.text(self)
+
+    def figure(self) -> Figure:
+        """Scores of the methods, and what the chosen one needs."""
+        return pages.figure_of(self)
+
+    def save(self, file: str | os.PathLike) -> None:
+        """Write all of it as a page (.html) that needs no network."""
+        pages.save(self, file)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the model."""
+        return pages.as_json(self)
+
+
+def fit(
+    table: pd.DataFrame | str | os.PathLike,
+    target: str,
+    *,
+    kind: str | None = None,
+    budget: float = 300.0,
+    random_state: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> FittedTable:
+    """Which method predicts the column `target` best, and a model of it fitted to all rows.
+
+    Linear models, boosted trees and the project's estimators are compared on held-out rows: three folds of up to 2000
+    rows, one quarter (at most 10,000) of more. A linear model is kept unless another is better by a standard error.
+
+    Parameters
+    ----------
+    table : DataFrame, or the path of a CSV, TSV or Parquet file; text, dates and gaps as they are
+    kind : "numbers" or "classes"; by default classes are texts, switches, and up to 10 different whole numbers
+    budget : seconds after which no further method is begun
+    progress : called with a line before each method
+    """
+    frame = table if hasattr(table, "columns") else read_table(table)
+    check_array("budget", budget, low=0, ndim=0)
+    check_whole("random_state", random_state, 0, _LARGEST_SEED)
+    names = [str(name) for name in frame.columns]
+    check_names(names)
+    check_target_names([target], names)
+    frame = frame.set_axis(names, axis=1)
+    notes = list(frame.attrs.get("notes", ()))
+    known = frame[target].notna()
+    if not known.all():
+        notes.append(f"{int((~known).sum())} rows without a target are left out")
+    frame = frame[known].reset_index(drop=True)
+    kind = _kind(frame[target]) if kind is None else check_choice("kind", kind, (NUMBERS, CLASSES))
+    values = _target(frame[target], target, kind)
+    if kind == CLASSES:
+        values, frame = _common(values, frame, notes)
+    if len(frame) < _FEWEST_ROWS:
+        raise InputError(f"the table must have at least {_FEWEST_ROWS} rows with a target, got {len(frame)}")
+    levels = len(np.unique(values))
+    if levels < 2:
+        raise InputError(f"target column {target!r} is constant: {values[0].item()!r:.40} in every row")
+    inputs = frame.drop(columns=[target])
+    if not inputs.shape[1]:
+        raise InputError("the table has no column to learn from besides the target")
+    said = progress or (lambda _: None)
+    found = contest(candidates(kind, levels, random_state), inputs, values, kind, budget, random_state, said)
+    said(f"{found.chosen}: all rows")
+    best = next(one for one in found.results if one.candidate.name == found.chosen)
+    base = found.results[0].losses
+    return FittedTable(
+        target=target,
+        kind=kind,
+        n=len(frame),
+        model=best.candidate.build().fit(inputs, values),
+        chosen=found.chosen,
+        score=_score(found.choice_losses, base),
+        scores={one.candidate.name: _score(one.losses, base) for one in found.results},
+        errors={
+            one.candidate.name: float(np.mean(one.wrong) if kind == CLASSES else np.sqrt(np.mean(one.losses)))
+            for one in found.results
+        },
+        seconds={one.candidate.name: one.seconds for one in found.results},
+        skipped=found.skipped,
+        importances=_importances(found, inputs, values, kind, random_state),
+        notes=tuple(notes),
+    )
+
+
+def _kind(column: pd.Series) -> str:
+    from pandas.api import types
+
+    if not types.is_numeric_dtype(column) or types.is_bool_dtype(column):
+        return CLASSES
+    distinct = np.unique(column.to_numpy(np.float64))
+    few = len(distinct) <= _MOST_CLASSES and np.isfinite(distinct).all()
+    return CLASSES if few and np.all(distinct == np.round(distinct)) else NUMBERS
+
+
+def _target(column: pd.Series, name: str, kind: str) -> np.ndarray:
+    if kind == CLASSES:
+        return column.astype(str).to_numpy(dtype=str)
+    try:
+        numbers = column.to_numpy(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"target column {name!r} must hold numbers, got {column.iloc[0]!r:.40}: say kind classes"
+        ) from None
+    if not np.isfinite(numbers).all():
+        raise InputError(f"target column {name!r} must be finite, got {numbers[~np.isfinite(numbers)][0]:g}")
+    return numbers
+
+
+def _common(values: np.ndarray, frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, pd.DataFrame]:
+    """Without classes that are too rare to be in every fold."""
+    levels, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    kept = counts >= _FEWEST_OF_CLASS
+    if kept.all():
+        return values, frame
+    few = ", ".join(map(repr, levels[~kept][:5].tolist()))
+    notes.append(f"rows of classes with fewer than {_FEWEST_OF_CLASS} rows are left out: {few}")
+    return values[kept[places]], frame[kept[places]].reset_index(drop=True)
+
+
+def _score(losses: np.ndarray, base: np.ndarray) -> ExplainedShare:
+    """1 - sum losses / sum base; the interval is that of a ratio of means."""
+    unit = base.mean()
+    value = 1 - losses.mean() / unit
+    spread = 1.96 * np.std(losses - (1 - value) * base, ddof=1) / unit / np.sqrt(len(base))
+    return ExplainedShare(float(value), float(value - spread), float(value + spread))
+
+
+def _importances(
+    found: Contest, inputs: Any, target: np.ndarray, kind: str, random_state: int
+) -> dict[str, ExplainedShare]:
+    """By how much the score falls when a column is shuffled among held-out rows, with the interval over rows."""
+    best = next(one for one in found.results if one.candidate.name == found.chosen)
+    random = np.random.default_rng(random_state)
+    rows = found.last_fold[random.permutation(len(found.last_fold))[:_SHUFFLED_ROWS]]
+    here, truth = inputs.iloc[rows].reset_index(drop=True), target[rows]
+    base = found.results[0].losses.mean()
+
+    def losses(table: Any) -> np.ndarray:
+        if kind == NUMBERS:
+            return (best.model.predict(table) - truth) ** 2
+        shares = np.maximum(best.model.predict_proba(table), 1e-6)
+        return -np.log(shares[np.arange(len(truth)), np.searchsorted(best.model.classes_, truth)])
+
+    before, found_importances = losses(here), {}
+    for name in here.columns:
+        rises = []
+        for _ in range(_SHUFFLES):
+            shuffled = here.copy()
+            shuffled[name] = here[name].to_numpy()[random.permutation(len(here))]
+            rises.append(losses(shuffled) - before)
+        rise = np.mean(rises, axis=0) / base
+        spread = 1.96 * rise.std(ddof=1) / np.sqrt(len(rise))
+        found_importances[str(name)] = ExplainedShare(
+            float(rise.mean()), float(rise.mean() - spread), float(rise.mean() + spread)
+        )
+    return dict(sorted(found_importances.items(), key=lambda pair: -pair[1].value))

@@ -1,0 +1,97 @@
+"""What is tried on a table: the project's estimators, linear models to fall back to, and boosting as the yardstick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NUMBERS, CLASSES = "numbers", "classes"
+CONSTANT, LINEAR, YARDSTICK = "constant", "linear", "boosting"
+_PENALTIES = np.logspace(-3, 5, 25)
+
+
+class Contender(NamedTuple):
+    """One method, by its name in the table of results."""
+
+    name: str
+    what: str
+    """In words."""
+    build: Callable[[], Any]
+    """An estimator of scikit-learn that takes a DataFrame as it is."""
+
+
+def candidates(kind: str, classes: int, random_state: int) -> list[Contender]:
+    """From the simplest to the dearest."""
+    return _numbers(random_state) if kind == NUMBERS else _classes(classes, random_state)
+
+
+def _numbers(random_state: int) -> list[Contender]:
+    from sklearn.dummy import DummyRegressor
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.linear_model import RidgeCV
+
+    from unlazy import estimators
+
+    return [
+        Contender(CONSTANT, "the mean of the target", DummyRegressor),
+        Contender(LINEAR, "ridge regression", lambda: _encoded(RidgeCV(_PENALTIES))),
+        Contender(
+            YARDSTICK, "boosted trees", lambda: _encoded(HistGradientBoostingRegressor(random_state=random_state))
+        ),
+        Contender("index", "a curve of one direction", estimators.SingleIndexRegressor),
+        Contender(
+            "one step", "one large gradient step", lambda: estimators.OneStepRegressor(random_state=random_state)
+        ),
+        Contender(
+            "metric machine",
+            "kernels whose metric the rows teach",
+            lambda: estimators.MetricMachineRegressor(random_state=random_state),
+        ),
+        Contender(
+            "mean field",
+            "a wide network trained with noise",
+            lambda: estimators.MeanFieldRegressor(random_state=random_state),
+        ),
+    ]
+
+
+def _classes(classes: int, random_state: int) -> list[Contender]:
+    from sklearn.dummy import DummyClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from unlazy import estimators
+
+    found = [
+        Contender(CONSTANT, "the shares of the classes", lambda: DummyClassifier(strategy="prior")),
+        Contender(LINEAR, "logistic regression", lambda: _encoded(estimators.LogisticRegressionLOO())),
+        Contender(
+            YARDSTICK, "boosted trees", lambda: _encoded(HistGradientBoostingClassifier(random_state=random_state))
+        ),
+        Contender(
+            "one step", "one large gradient step", lambda: estimators.OneStepClassifier(random_state=random_state)
+        ),
+        Contender(
+            "metric machine",
+            "kernels whose metric the rows teach",
+            lambda: estimators.MetricMachineClassifier(random_state=random_state),
+        ),
+    ]
+    if classes == 2:
+        found.append(
+            Contender(
+                "mean field",
+                "a wide network trained with noise",
+                lambda: estimators.MeanFieldClassifier(random_state=random_state),
+            )
+        )
+    return found
+
+
+def _encoded(model: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+
+    from unlazy.data.table_encoder import TableEncoder
+
+    return make_pipeline(TableEncoder(), model)

@@ -1,0 +1,129 @@
+"""An honest comparison: every method is judged on rows that it has not seen, and so is the choice between them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, NUMBERS, Contender
+from unlazy.estimators.common.gate import is_gain
+
+_MOST_FOR_FOLDS, _FOLDS = 2000, 3
+_HELD_OUT, _MOST_HELD_OUT = 0.25, 10_000
+_LEAST_SHARE = 1e-6
+
+
+class HeldOutResult(NamedTuple):
+    """One method on held-out rows."""
+
+    candidate: Contender
+    losses: np.ndarray
+    """(held-out rows,): squared errors, or log losses of classes."""
+    wrong: np.ndarray
+    """Whether the class was wrong; empty for numbers."""
+    seconds: float
+    model: Any
+    """As fitted without the rows of the last fold."""
+
+
+class Contest(NamedTuple):
+    results: list[HeldOutResult]
+    skipped: dict[str, str]
+    """Which methods gave no result, and why."""
+    held: np.ndarray
+    """The rows that were held out, in the order of the losses."""
+    last_fold: np.ndarray
+    """Those that `model` has not seen."""
+    chosen: str
+    choice_losses: np.ndarray
+    """Of each row by the method that the other half of the held-out rows would have chosen."""
+
+
+def contest(
+    tried: Sequence[Contender],
+    inputs: Any,
+    target: np.ndarray,
+    kind: str,
+    budget: float,
+    random_state: int,
+    progress: Callable[[str], None],
+) -> Contest:
+    """Try one method after the other until the seconds of the budget are over; the first two are always tried."""
+    folds = _folds(target, kind, random_state)
+    held = np.concatenate([test for _, test in folds])
+    begin, results, skipped = time.perf_counter(), [], {}
+    for number, candidate in enumerate(tried):
+        progress(f"{candidate.name}: {candidate.what} ({number + 1} of {len(tried)})")
+        if time.perf_counter() - begin > budget and number > 1:
+            skipped[candidate.name] = f"the budget of {budget:g} s was spent"
+            continue
+        try:
+            # what a method says of its settings is no help to whom compares several
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results.append(_judged(candidate, inputs, target, kind, folds))
+        except (ValueError, np.linalg.LinAlgError) as error:
+            # a method that cannot take this table must not cost the others
+            skipped[candidate.name] = str(error).splitlines()[0]
+    if not results:
+        raise ValueError("; ".join(f"{name}: {why}" for name, why in skipped.items()))
+    losses = np.array([one.losses for one in results])
+    names = [one.candidate.name for one in results]
+    # neighbours in the target's order are parted, so that both halves are alike
+    second = np.argsort(np.argsort(target[held], kind="stable")) % 2 == 1
+    choice_losses = np.empty(len(held))
+    for half in (second, ~second):
+        choice_losses[~half] = losses[names.index(chosen(names, losses[:, half])), ~half]
+    return Contest(results, skipped, held, folds[-1][1], chosen(names, losses), choice_losses)
+
+
+def chosen(names: Sequence[str], losses: np.ndarray) -> str:
+    """The method of least mean loss, unless a simpler one, linear or constant, is as good up to a standard error."""
+    best = int(np.argmin(losses.mean(axis=1)))
+    for simple in (CONSTANT, LINEAR):
+        if simple in names:
+            place = names.index(simple)
+            if place == best or not is_gain(losses[place] - losses[best], 1.0):
+                return simple
+    return names[best]
+
+
+def _judged(
+    candidate: Contender, inputs: Any, target: np.ndarray, kind: str, folds: list[tuple[np.ndarray, np.ndarray]]
+) -> HeldOutResult:
+    begin = time.perf_counter()
+    losses, wrong, model = [], [], None
+    for train, test in folds:
+        model = candidate.build().fit(inputs.iloc[train], target[train])
+        rows, truth = inputs.iloc[test], target[test]
+        if kind == CLASSES:
+            shares = np.maximum(model.predict_proba(rows), _LEAST_SHARE)
+            shares /= shares.sum(axis=1, keepdims=True)
+            losses.append(-np.log(shares[np.arange(len(test)), np.searchsorted(model.classes_, truth)]))
+            wrong.append(model.classes_[shares.argmax(axis=1)] != truth)
+        else:
+            losses.append((model.predict(rows) - truth) ** 2)
+    found = np.concatenate(losses)
+    if not np.isfinite(found).all():
+        raise ValueError("a prediction was not finite")
+    missed = np.concatenate(wrong) if wrong else np.empty(0)
+    return HeldOutResult(candidate, found, missed, time.perf_counter() - begin, model)
+
+
+def _folds(target: np.ndarray, kind: str, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Three folds of few rows; of many, one part that is held out. Every class is in every part."""
+    from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+
+    n = len(target)
+    if n <= _MOST_FOR_FOLDS:
+        splitter = (KFold if kind == NUMBERS else StratifiedKFold)(_FOLDS, shuffle=True, random_state=random_state)
+        return list(splitter.split(np.zeros(n), target))
+    held = min(int(_HELD_OUT * n), _MOST_HELD_OUT)
+    parts = train_test_split(
+        np.arange(n), test_size=held, random_state=random_state, stratify=target if kind == CLASSES else None
+    )
+    return [(np.sort(parts[0]), np.sort(parts[1]))]

@@ -1,0 +1,146 @@
+"""One door for a table: the choice on tables whose answer is known, honest scores, files and bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.diagnostics.fitting import answer, contest, fit, load_model, save_model
+from unlazy.diagnostics.fitting.candidates import CONSTANT, LINEAR, Contender, candidates
+from unlazy.diagnostics.fitting.contest import chosen
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Without mean-field networks, whose training takes longer than all the rest."""
+    monkeypatch.setattr(
+        answer,
+        "candidates",
+        lambda *given: [one for one in candidates(*given) if one.name not in ("mean field", "index")],
+    )
+
+
+def bent(n, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.standard_normal((n, 4)), columns=list("abcd"))
+    frame["city"] = rng.choice(["Rome", "Oslo"], n)
+    frame["y"] = np.sin(2.5 * frame.a) * frame.b + (frame.city == "Rome") + 0.1 * rng.standard_normal(n)
+    frame.loc[::17, "c"] = np.nan
+    return frame
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bent_table_is_left_to_a_method_that_bends_and_the_score_is_that_of_new_rows():
+    found = fit(bent(300, 0), "y")
+    assert found.chosen not in (CONSTANT, LINEAR)
+    new = bent(4000, 1)
+    truth = 1 - np.mean((found.model.predict(new.drop(columns="y")) - new.y) ** 2) / new.y.var()
+    # the model for all rows has half as many again as those that were judged
+    assert found.score.low - 0.05 < truth < found.score.high + 0.15
+    assert set(list(found.importances)[:3]) == {"a", "b", "city"}
+    assert all(found.importances[name].high < 0.1 for name in "cd")
+    assert "y best" in str(found)
+    assert "city" in str(found)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_linear_table_is_left_to_a_linear_model_and_noise_to_a_constant():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.standard_normal((200, 5)), columns=list("abcde"))
+    line = fit(frame.assign(y=frame.a - frame.b + rng.standard_normal(200)), "y")
+    assert line.chosen == LINEAR
+    noise = fit(frame.assign(y=rng.standard_normal(200)), "y")
+    assert noise.chosen == CONSTANT
+    assert "better than by a constant" in str(noise)
+
+
+@pytest.mark.usefixtures("quick")
+def test_classes_are_seen_and_their_model_can_be_kept(tmp_path):
+    pytest.importorskip("skops")
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.standard_normal((240, 3)), columns=list("abc"))
+    frame["kind"] = np.where(frame.a * frame.b > 0, "same", "other")
+    found = fit(frame, "kind")
+    assert found.kind == "classes"
+    assert found.chosen not in (CONSTANT, LINEAR)
+    assert found.errors[found.chosen] < 0.25 < found.errors[LINEAR]
+    save_model(found.model, tmp_path / "kind.skops")
+    again = load_model(tmp_path / "kind.skops")
+    rows = frame.drop(columns="kind")
+    np.testing.assert_array_equal(again.predict_proba(rows), found.model.predict_proba(rows))
+    found.save(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "<svg" in page
+    assert found.chosen in page
+    assert found.as_json()["chosen"] == found.chosen
+
+
+def test_choice_is_not_flattered_by_the_rows_that_it_was_made_on():
+    """Of forty methods that only guess, the best looks good on the rows that chose it, and the choice does not."""
+    rng = np.random.default_rng(4)
+    target = rng.standard_normal(60)
+
+    class Guess:
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return rng.standard_normal(len(X))
+
+    tried = [Contender(f"guess {i}", "chance", Guess) for i in range(40)]
+    excess = []
+    for seed in range(20):
+        found = contest.contest(tried, pd.DataFrame({"a": target}), target, "numbers", 60.0, seed, lambda _: None)
+        assert min(one.losses.mean() for one in found.results) < found.choice_losses.mean()
+        excess.append(found.choice_losses.mean() - (target.var() + target.mean() ** 2 + 1))
+    # a guess misses by var y + 1
+    assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(20)
+    assert np.mean(excess) > -0.2
+
+
+def test_a_simple_method_is_left_only_for_a_clear_gain():
+    rng = np.random.default_rng(5)
+    base, noise = rng.random(400), 0.1 * rng.standard_normal(400)
+    names = [CONSTANT, LINEAR, "other"]
+    assert chosen(names, np.array([base + 1, base, base - 0.001 + noise - noise.mean()])) == LINEAR
+    assert chosen(names, np.array([base + 1, base, base - 0.1 + noise])) == "other"
+    assert chosen(names, np.array([base, base + 0.1, base + 0.1])) == CONSTANT
+
+
+def test_budget_ends_the_contest_and_says_so():
+    frame = bent(60, 6)
+    found = fit(frame, "y", budget=0.0)
+    assert set(found.scores) == {CONSTANT, LINEAR}
+    assert "budget" in found.skipped["metric machine"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"target": "x"}, "there is no column 'x'"),
+        ({"y": 1.0}, {}, "target column 'y' is constant"),
+        ({"y": "text"}, {"kind": "numbers"}, "target column 'y' must hold numbers"),
+        ({}, {"kind": "both"}, "kind must be"),
+        ({}, {"budget": -1}, "budget must be"),
+        ({}, {"random_state": 0.5}, "random_state must be"),
+        ({"y": np.inf}, {}, "target column 'y' must be finite"),
+    ],
+)
+def test_bad_input_is_one_line(change, options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        fit(bent(50, 7).assign(**change), **({"target": "y"} | options))
+    assert "\n" not in str(caught.value)
+
+
+def test_too_few_rows_and_no_columns_are_refused():
+    with pytest.raises(InputError, match="at least 30 rows"):
+        fit(bent(20, 8), "y")
+    with pytest.raises(InputError, match="no column to learn from"):
+        fit(bent(50, 8)[["y"]], "y")
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    pytest.importorskip("skops")
+    for name, message in (("m.pkl", "must end in .skops"), ("m.skops", "does not exist")):
+        with pytest.raises(InputError, match=message):
+            load_model(tmp_path / name)
