@@ -57,7 +57,7 @@ def test_errors_of_kernel_ridge_without_columns_are_those_of_fits_without_each_r
 
 def test_what_matters_is_missed_and_of_two_columns_that_say_the_same_one_stays():
     found = forecast(houses(), "price", kernel="ridge,kernel-ridge", n="1x", columns=True)
-    verdicts = {one.columns[0]: one.verdict for one in found.without.losses}
+    verdicts = {one.columns[0]: one.verdict for one in found.without.alone}
     assert verdicts == {
         "city": "missed",
         "age": "missed",
@@ -91,7 +91,7 @@ def test_intervals_hold_the_rise_on_new_rows():
 
         inputs = ["size", "age", "city", "colour", "area"]
         rise = (error([name for name in inputs if name != "city"]) - error(inputs)) / variance
-        (one,) = [one for one in found.without.losses if one.columns == ("city",)]
+        (one,) = [one for one in found.without.alone if one.columns == ("city",)]
         held += one.low <= rise <= one.high
         rises.append((one.rise, rise))
     told, true = np.mean(rises, axis=0)
@@ -109,7 +109,7 @@ def test_the_command_prints_the_table_and_json(unlazy, tmp_path):
     assert "missed" in printed
     answer = json.loads(unlazy(*words, "--json")[1])["without"]
     assert answer["method"] == "ridge"
-    assert {one["columns"][0] for one in answer["losses"]} == {"size", "age", "city", "colour", "area"}
+    assert {one["columns"][0] for one in answer["alone"]} == {"size", "age", "city", "colour", "area"}
 
 
 def test_other_methods_cannot_tell():

@@ -47,7 +47,7 @@ class WithoutColumns(NamedTuple):
     """That were left out one by one."""
     error: float
     """With all columns."""
-    losses: tuple[ColumnLoss, ...]
+    alone: tuple[ColumnLoss, ...]
     """Of each column of the table, the largest rise first."""
     together: ColumnLoss | None
     """Of columns that are not missed even if they are left out at once: one after the other, the smallest rise first,
@@ -87,13 +87,13 @@ def _of_method(method: Method, table: LearningTable, targets: np.ndarray) -> Wit
         verdict = NOT_MISSED if high < level else MISSED if low > 0 else UNSURE
         return ColumnLoss(left_out, rise, low, high, verdict)
 
-    losses = sorted((loss((name,)) for name in names), key=lambda one: -one.rise) if len(names) > 1 else []
+    alone = sorted((loss((name,)) for name in names), key=lambda one: -one.rise) if len(names) > 1 else []
     together: ColumnLoss | None = None
-    for one in reversed(losses):
+    for one in reversed(alone):
         if one.verdict == NOT_MISSED and (together is None or len(together.columns) < len(names) - 1):
             joint = one if together is None else loss((*together.columns, *one.columns))
             together = joint if joint.verdict == NOT_MISSED else together
-    return WithoutColumns(method.name, len(rows), float(whole.mean()), tuple(losses), together)
+    return WithoutColumns(method.name, len(rows), float(whole.mean()), tuple(alone), together)
 
 
 def _ridge(inputs: np.ndarray, targets: np.ndarray, penalty: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -120,15 +120,14 @@ def _kernel(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The same for the rbf kernel."""
     from sklearn.metrics.pairwise import rbf_kernel
-
-    from unlazy.diagnostics.learning_curve.kernel import centred_kernel
+    from sklearn.preprocessing import KernelCenterer
 
     n, labels = len(inputs), targets - targets.mean(axis=0)
 
     def errors(out: np.ndarray) -> np.ndarray:
         if out.all():
             return np.sum((labels * n / (n - 1)) ** 2, axis=1)
-        kernel = centred_kernel(rbf_kernel(inputs[:, ~out], gamma=gamma))
+        kernel = KernelCenterer().fit_transform(rbf_kernel(inputs[:, ~out], gamma=gamma))
         inverse = np.linalg.inv(kernel + penalty * np.eye(n))
         unused = penalty * np.diagonal(inverse) - 1 / n
         return np.sum((penalty * inverse @ labels) ** 2, axis=1) / np.maximum(unused, 1e-12) ** 2
@@ -141,7 +140,7 @@ def as_json(found: WithoutColumns) -> dict[str, Any]:
         "method": found.method,
         "rows_used": found.rows,
         "test_error": found.error,
-        "losses": [_loss_json(one) for one in found.losses],
+        "alone": [_loss_json(one) for one in found.alone],
         "together": None if found.together is None else _loss_json(found.together),
     }
 

@@ -82,10 +82,10 @@ def _column_lines(without: WithoutColumns) -> list[str]:
     rows: list[tuple[str, ...]] = [("column", "change", "95% interval", "")]
     rows += [
         (one.columns[0], _signed(one.rise), f"{_signed(one.low)} to {_signed(one.high)}", one.verdict)
-        for one in without.losses
+        for one in without.alone
     ]
-    lines = [paragraph(title), *table(rows)] if without.losses else ["columns: there is one only"]
-    spare = [one.columns[0] for one in without.losses if one.verdict == NOT_MISSED]
+    lines = [paragraph(title), *table(rows)] if without.alone else ["columns: there is one only"]
+    spare = [one.columns[0] for one in without.alone if one.verdict == NOT_MISSED]
     level = f"a rise below {SMALL_RISE:.0%} of the error, with 97.5%"
     told = f"Not missed, each alone ({level}): {listed(spare) if spare else 'none'}."
     if without.together is not None and len(spare) > 1:
@@ -94,7 +94,7 @@ def _column_lines(without: WithoutColumns) -> list[str]:
             f" Not missed even together: {listed(list(one.columns))}, {_signed(one.rise)} ({_signed(one.low)} to "
             f"{_signed(one.high)}); of columns that say the same one has to stay."
         )
-    return [*lines, paragraph(told)] if without.losses else lines
+    return [*lines, paragraph(told)] if without.alone else lines
 
 
 def _signed(value: float) -> str:

@@ -213,7 +213,8 @@ class MeanField(BaseEstimator):
                 stacklevel=4,
             )
             self.certificates_: list[Any] = []
-            self.optimality_gap_ = self.optimality_gap_se_ = float("nan")
+            self.optimality_gap_: Any = float("nan")
+            self.optimality_gap_se_: Any = float("nan")
             return
         warn_of_width(self.mean_.size + 1, stacklevel=4)
         setting = NetworkSetting(self.amplitude_, self.prior_scale_, self.temperature_)

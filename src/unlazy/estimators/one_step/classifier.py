@@ -102,7 +102,8 @@ class OneStepClassifier(ClassifierMixin, OneStepPredictor):
             one = self._learn(rows, column, part, recipe, random, spikes, ridges)
             crossed[:, k] = left_out_predictions(*part, recipe, one.choice)
             learned.append((one, float(column.min()), float(column.max())))
-        self.model_, self.scores_ = LOGISTIC, ()
+        self.model_ = LOGISTIC
+        self.scores_: tuple[ClassScore, ...] = ()
         if any(one.choice.candidate.model != LINEAR for one, _, _ in learned):
             bounds = np.array([(2 * low - high, 2 * high - low) for _, low, high in learned]).T
             crossed = np.clip(np.where(np.isfinite(crossed), crossed, 0.0), *bounds)
