@@ -72,5 +72,5 @@ $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/.installed
 	@echo "installing the peers of the benchmarks into $(VENV), once"
 	@$(PIP) -e '.[bench]'
 # Their pins are from another time; they run with what is installed.
-	@$(PIP) --no-deps learning-curves==0.2.2 lcpfn==0.1.3 dill==0.4.1
+	@$(PIP) --no-deps learning-curves==0.2.2 lcpfn==0.1.3 dill==0.4.1 ISLP==0.6.0
 	@touch $@

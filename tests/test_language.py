@@ -135,7 +135,7 @@ def said_in_json(tmp_path_factory):
         "evidence": dataclasses.asdict(Record("main", "today", 1.0, "holds", 0.0, 0.0, 0.0, False)),
         "reproduce --dry-run": Outlook("quick", [StudyCost("own", "own")], 1).as_json(),
         "fit": printed("fit", table, "--target", "y", "--budget", "0.001s"),
-        "forecast": printed("forecast", table, "--target", "y", "--kernel", "ridge", "--check"),
+        "forecast": printed("forecast", table, "--target", "y", "--kernel", "ridge", "--check", "--columns"),
     }
     return {command: keys_of(value) for command, value in found.items()}
 

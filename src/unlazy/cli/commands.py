@@ -312,6 +312,7 @@ def forecast_(
     penalty: Annotated[float | None, typer.Option(help="alpha of KernelRidge; chosen by leave-one-out")] = None,
     gamma: Annotated[float | None, typer.Option(help="of the rbf kernel; chosen by leave-one-out")] = None,
     check: Annotated[bool, typer.Option("--check", help="forecast from parts of the file, then train on it")] = False,
+    columns: Annotated[bool, typer.Option("--columns", help="which columns would not be missed")] = False,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -330,6 +331,7 @@ def forecast_(
             penalty=penalty,
             gamma=gamma,
             check=check,
+            columns=columns,
             progress=status.update,
         )
         page: Any = found.as_json() if as_json else str(found)

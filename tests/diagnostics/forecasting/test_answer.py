@@ -152,7 +152,7 @@ def test_json_has_what_the_page_has_and_no_nan(file):
     assert page["rows"] == 160
     assert page["methods"][0]["in_range"] == [True, False]
     assert page["methods"][0]["test_error"][1] is None
-    assert page["methods"][0]["reasons"][1] == "more than 10 times the 160 rows that the forecast is made from"
+    assert page["methods"][0]["reasons"][1] == "more than 10 times the 160 rows of the table"
 
 
 def test_the_reach_is_where_reliability_ends(file):

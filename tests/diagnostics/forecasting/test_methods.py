@@ -54,10 +54,52 @@ def test_kernels_on_many_rows_say_that_they_used_a_part_and_where_they_end():
     x = rng.normal(size=(4000, 2))
     frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": x[:, 0] * x[:, 1] + rng.normal(size=4000)})
     (method,) = fit_methods(["rbf"], x, frame[["y"]].to_numpy(), largest_pool=150, gamma=0.5)
-    points = method.at(np.array([1500.0, 1501.0, 4000.0]))
+    points = method.at(np.array([100.0, 4000.0, 40_000.0, 41_000.0]))
     assert method.pool == 150
-    assert points.in_range.tolist() == [True, False, False]
-    assert points.reasons[1] == "more than 10 times the 150 rows that the forecast is made from"
+    assert method.measured.n == 600
+    assert points.in_range.tolist() == [True, True, True, False]
+    assert points.reasons[0] == ""
+    assert points.reasons[1] == "from training on 600 rows: between no further gain and a gain as before"
+    assert points.reasons[3] == "more than 10 times the 4000 rows of the table"
+    page = str(forecast(frame, "y", kernel="rbf", n="1x")).replace("\n ", "")
+    assert "from 1200 rows taken at random" in page
+
+
+DRAWN = {
+    "sines": lambda x: np.sin(2 * x[:, 0]) + np.sin(2 * x[:, 1]),
+    "product": lambda x: x[:, 0] * x[:, 1],
+    "line": lambda x: x[:, 0] + x[:, 2],
+    "steps": lambda x: (x[:, 0] > 0) + 1.0 * (x[:, 1] > 0.5),
+}
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_far_beyond_the_pool_intervals_hold_the_error_of_training(kind):
+    """From a pool of 60 rows, and training on 120 and 240, the error with 1600 rows."""
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(3600, 5))
+    y = DRAWN[kind](x)
+    y = (y - y.mean()) / y.std() + 0.5 * rng.normal(size=3600)
+    y = ((y - y.mean()) / y.std())[:, None]
+    (method,) = fit_methods(["rbf"], x[:1600], y[:1600], largest_pool=60)
+    points = method.at(np.array([1600.0]))
+    errors = method.trained_error(x[:1600], y[:1600], x[1600:], y[1600:])
+    spread = 4 * errors.std() / np.sqrt(len(errors))
+    assert points.low[0] - spread < errors.mean() < points.high[0] + spread
+    # it is not so wide that it holds anything
+    assert points.high[0] < 6 * points.low[0]
+
+
+def test_of_a_small_table_the_range_goes_on_where_the_penalty_ends_it():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(100, 3))
+    y = np.sin(2 * x[:, :1]) + 0.3 * rng.normal(size=(100, 1))
+    (method,) = fit_methods(["rbf"], x, y / y.std(), penalty=1e-4)
+    points = method.at(np.array([100.0, 200.0, 1000.0, 1001.0]))
+    assert points.in_range.tolist() == [True, True, True, False]
+    assert (np.diff(points.test_error[:3]) <= 1e-12).all()
+    assert (points.low[:3] <= points.test_error[:3]).all()
+    assert (points.test_error[:3] <= points.high[:3]).all()
 
 
 def test_the_penalty_is_the_largest_of_those_that_cannot_be_told_apart():

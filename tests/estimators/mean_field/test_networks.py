@@ -183,3 +183,42 @@ def test_bad_input_of_a_certificate_is_named(changed, message):
 def test_labels_of_one_class_are_refused():
     with pytest.raises(InputError, match="at least 2 classes, got 1 class"):
         MeanFieldClassifier(**FIXED).fit(np.ones((6, 2)), np.zeros(6))
+
+
+SEARCHED = {"amplitude": [3.0], "prior_scale": 0.5, "temperature": [0.003, 0.01], "particles": 32, "steps": 300}
+
+
+def test_ridge_is_kept_where_y_is_linear_and_left_where_it_bends():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3))
+    straight = x @ [1.0, 2.0, -1.0] + 0.5 * rng.standard_normal(300)
+    bent = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(300)
+    ridge = MeanFieldRegressor(**SEARCHED, certificate=False, random_state=0).fit(x, straight)
+    assert ridge.stage_ == "ridge"
+    assert ridge.stage_scores_["ridge"] > ridge.stage_scores_["network"] - 0.05
+    # ridge regression is linear: its second differences are 0
+    steps = ridge.predict(np.outer([-1.0, 0.0, 1.0], [1.0, 1.0, 1.0]))
+    assert steps[0] - 2 * steps[1] + steps[2] == pytest.approx(0, abs=1e-9)
+    network, deviation = ridge.predict(x, return_std=True)
+    assert np.ptp(network - ridge.predict(x)) > 0
+    assert (deviation > 0).all()
+    bends = MeanFieldRegressor(**SEARCHED, certificate=False, random_state=0).fit(x, bent)
+    assert bends.stage_ == "network"
+    # a network of tanh is bounded
+    assert np.abs(bends.predict(1e6 * x)).max() < np.abs(bent.mean()) + 3.0 * bent.std() * 1.01
+
+
+def test_of_many_rows_some_train_the_network_and_none_are_certified(monkeypatch):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((700, 3))
+    y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(700)
+    monkeypatch.setattr("unlazy.estimators.mean_field.base._MOST_ROWS", 400)
+    monkeypatch.setattr("unlazy.estimators.mean_field.base._MOST_CERTIFIED_ROWS", 300)
+    with pytest.warns(UserWarning, match="certificates are made up to 300 rows, got 400"):
+        model = MeanFieldRegressor(**SEARCHED, random_state=0).fit(x, y)
+    assert len(np.unique(model.training_indices_)) == len(model.width_std_) == 400
+    assert np.isnan(model.optimality_gap_)
+    with pytest.raises(InputError, match="law='gibbs' needs a certificate"):
+        model.predict(x, law="gibbs")
+    # the scales are those of all rows
+    np.testing.assert_allclose(model.mean_, x.mean(axis=0))

@@ -97,7 +97,7 @@ def fit(
     budget : seconds after which no further method is begun
     progress : called with a line before each method
     """
-    frame = table if hasattr(table, "columns") else read_table(table)
+    frame: Any = table if hasattr(table, "columns") else read_table(table)
     check_array("budget", budget, low=0, ndim=0)
     check_whole("random_state", random_state, 0, _LARGEST_SEED)
     names = [str(name) for name in frame.columns]

@@ -98,7 +98,7 @@ def _score_word(found: FittedTable) -> str:
 
 def _rows(found: FittedTable) -> list[tuple[str, ...]]:
     error = "wrong" if found.kind == CLASSES else "error"
-    rows = [("method", "score", "95% interval", error, "seconds", "")]
+    rows: list[tuple[str, ...]] = [("method", "score", "95% interval", error, "seconds", "")]
     for name, score in sorted(found.scores.items(), key=lambda pair: -pair[1].value):
         missed = found.errors[name]
         rows.append(

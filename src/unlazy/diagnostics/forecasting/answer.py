@@ -8,11 +8,13 @@ What a forecast takes for granted, and where it ends:
   forecast; nor are groups (several rows of one patient), repeated rows, or a series in time. Repeated rows and rows
   whose neighbours in the file have alike residuals are told in a note; groups are not recognised.
 - Range. A kernel's eigenvalues below the penalty say what is still to be learned, and the rows at hand know only as
-  many eigenvalues as there are rows. So the forecast has an end: "out of range" beyond ten times the rows it is made
-  from, and "doubtful" where the ends of its interval differ by more than a factor of 4, leverages are uneven or there
-  are fewer than 20 rows. Forecasts of targets with little noise may be too high: for the digits from 143 rows by half
-  at 2x and by a factor of 2.5 at 10x, because the theory falls too slowly there. A continuation by a power law with a
-  floor was better on two sets of four, worse on two, and is not used.
+  many eigenvalues as there are rows. So what they tell has an end, at ten times the rows that were used or earlier.
+  From there to ten times the rows of the table the interval is between no further gain and a gain with the last slope
+  kept all the way, the error the geometric mean of the two: on logarithmic axes most learning curves flatten, and what
+  steepens leaves it. "Doubtful" where the ends of an interval differ by more than a factor of 4, leverages are uneven
+  or there are fewer than 20 rows; beyond ten times the table's rows "out of range". Forecasts of targets with little
+  noise may be too high: for the digits from 143 rows by half at 2x and by a factor of 2.5 at 10x, because the theory
+  falls too slowly there.
 - Intervals are those of `LearningCurve`, which says how often they hold; choosing gamma and drawing features is not in
   them. A few rows with enormous errors that the table has not shown yet are in no interval.
 - Intercept. Every learner has one that no penalty shrinks; leave-one-out estimates it from the other rows.
@@ -34,7 +36,11 @@ What a forecast takes for granted, and where it ends:
   works as least squares; the error is not the share of wrong answers.
 - A column that determines the target is told in a note if a line does it (R2 above 0.9999 by that column alone).
 - Many rows. Ridge uses all rows up to 20 million numbers. Kernels use 1200 rows at random; random features up to 1000
-  features on 20,000 rows. The answer says so, and ends at ten times the rows that were used.
+  features on 20,000 rows. Of a table with eight times as many rows, kernel ridge is trained on 2400 and 4800, the error
+  on 3000 others is where the interval starts, and the slope between the two, with what chance adds and 0.15 more, the
+  steepest that it allows. With pools of 120 rows and tables of 4000 of eight drawn kinds and two noises, the error of
+  training on 3600 rows was inside 15 of 16 intervals without those 0.15, and with them inside 32 of 32 of other draws;
+  errors were off by 8% (median), and the ends differed by a factor of 2.4.
 """
 
 from __future__ import annotations
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unlazy.diagnostics.forecasting.check import Checked
+    from unlazy.diagnostics.forecasting.columns import WithoutColumns
     from unlazy.diagnostics.forecasting.methods import Method
 
 # of neighbouring residuals; also four standard deviations of chance
@@ -97,6 +104,8 @@ class Forecast:
     n: np.ndarray
     methods: tuple[MethodForecast, ...]
     checked: tuple[Checked, ...] = ()
+    without: WithoutColumns | None = None
+    """What leaving out columns would do, if that was asked."""
 
     @property
     def rows(self) -> int:
@@ -149,6 +158,7 @@ def forecast(
     penalty: float | None = None,
     gamma: float | None = None,
     check: bool | int = False,
+    columns: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Forecast the errors of ridge, kernel ridge and random features with more rows of a table.
@@ -158,12 +168,14 @@ def forecast(
     unexplained. `kernel` chooses among ridge, kernel-ridge (rbf), random-features, one-step and scikit-learn's kernels.
     `n` are numbers of rows, or multiples like "2x" of the table's. The `width`, the number of random features, is
     chosen to be within 5% of the kernel, `penalty` (scikit-learn's alpha) and `gamma` by leave-one-out unless given.
-    `check` forecasts from parts of the table and trains on larger ones, as many times as it says (True: three). What to
-    know before trusting it stands at the head of this module.
+    `check` forecasts from parts of the table and trains on larger ones, as many times as it says (True: three).
+    `columns` asks which of them would not be missed: the error without each, by ridge or kernel ridge. What to know
+    before trusting it stands at the head of this module.
     """
     asked = check_request(table, target, penalty=penalty, gamma=gamma, width=width, n=n, check=check)
     # mistakes are told before the heavy imports
     from unlazy.diagnostics.forecasting.check import SPLITS, check_methods
+    from unlazy.diagnostics.forecasting.columns import without_columns
     from unlazy.diagnostics.forecasting.methods import fit_methods, method_names
 
     chosen = method_names(kernel)
@@ -184,7 +196,8 @@ def forecast(
         splits = SPLITS if check is True else check
         checked = check_methods([m.method for m in methods], prepared.inputs, scaled, splits=splits, progress=progress)
     notes = (*prepared.notes, *_leaks(prepared, scaled, names, methods), *_cautions(prepared, scaled))
-    return Forecast(prepared._replace(notes=notes), names, wanted, tuple(methods), checked)
+    without = without_columns([m.method for m in methods], prepared, scaled) if columns else None
+    return Forecast(prepared._replace(notes=notes), names, wanted, tuple(methods), checked, without)
 
 
 def _frame(table: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -241,7 +254,7 @@ def _reach(method: Method, rows: int, points: Curve) -> float:
     most = farthest * rows
     if points.reliable[points.n == most].any() or reliable(most):
         return farthest
-    low, high = float(min(rows, method.pool)), float(min(most, farthest * method.pool))
+    low, high = float(min(rows, method.pool)), float(most)
     if not reliable(low):
         return 0.0
     if reliable(high):

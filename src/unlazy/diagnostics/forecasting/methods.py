@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.checks import InputError, check_choice
-from unlazy.diagnostics.curves import FEWEST_ROWS, Curve, Interval
+from unlazy.diagnostics.curves import FEWEST_ROWS, QUANTILE, Curve, Interval
 from unlazy.diagnostics.forecasting.factor import FactorCurve
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 from unlazy.diagnostics.learning_curve.pool import subsample
@@ -37,6 +37,26 @@ _MOST_ENTRIES = 20_000_000
 KERNEL_OPTIONS = {"degree": 3, "coef0": 1}
 # forecasts were tested up to ten times the rows that they are made from
 FARTHEST = 10.0
+# rows between which the end of a range and the slope there are found
+_NEAR, _SLOPE_OVER = 1.05, 4.0
+# ends of an interval that is of use, as in `curves`
+_MOST_RATIO = 4.0
+# some curves steepen before they flatten: of 16 drawn ones the one that left its interval did
+_STEEPER = 0.15
+# times the pool that a large table is trained on, and rows that say with which error
+_MEASURED, _HELD_OUT_ROWS = 4, 3000
+
+
+class Measured(NamedTuple):
+    """What training on a part of a large table gave on other rows of it."""
+
+    n: int
+    error: float
+    deviation: float
+    """Of its logarithm."""
+    slope: float
+    """-d log error / d log n, over the factor of 2 before n."""
+    slope_deviation: float
 
 
 @dataclass(frozen=True)
@@ -52,10 +72,14 @@ class Method:
     """Infinity for the kernel itself."""
     pool: int
     """How many rows the forecast is made from."""
+    rows: int
+    """Of the table."""
     noise_variance: float
     """Noise, or what this method cannot learn from so many rows, of the target's variance."""
     curve: Any
     """`LearningCurve` or `FactorCurve`."""
+    measured: Measured | None = None
+    """Of tables with many more rows than `pool`."""
 
     @property
     def settings(self) -> str:
@@ -69,29 +93,107 @@ class Method:
 
     def at(self, n: np.ndarray) -> Curve:
         """Errors in units of the target's variance; NaN out of range, and why some are not to be trusted."""
-        farthest = np.inf if self.name == ONE_STEP else FARTHEST * self.pool * (1 + 1e-9)
-        # without a penalty nothing is known beyond the pool
-        near = (n <= farthest) & ((n <= self.pool) | (self.penalty != 0))
         error, low, high = np.full((3, n.size), np.nan)
         in_range, reliable = np.zeros((2, n.size), dtype=bool)
+        near = n <= self._end * (1 + 1e-9)
         if near.any():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = self.curve.predict(n[near], None if np.isnan(self.penalty) else self.penalty)
+            found = self._read(n[near])
             for field, values in zip((error, low, high), (found.test_error, *found.interval), strict=True):
                 field[near] = np.where(found.in_range, values, np.nan)
             in_range[near], reliable[near] = found.in_range & np.isfinite(found.test_error), found.reliable
+        beyond = ~near & (n <= FARTHEST * self.rows * (1 + 1e-9))
+        continued = self._continued(n[beyond]) if beyond.any() else None
+        if continued is not None:
+            error[beyond], low[beyond], high[beyond], reliable[beyond] = continued
+            in_range[beyond] = True
         found = Curve(n, error, Interval(low, high), in_range, reliable, r_squared=1 - error)
-        return found._replace(reasons=tuple(self._reason(found, i, bool(near[i])) for i in range(n.size)))
+        return found._replace(reasons=tuple(self._reason(found, i, bool(beyond[i])) for i in range(n.size)))
 
-    def _reason(self, found: Curve, i: int, near: bool) -> str:
+    def _read(self, n: np.ndarray) -> Curve:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.curve.predict(n, None if np.isnan(self.penalty) else self.penalty)
+
+    @cached_property
+    def _end(self) -> float:
+        """The most rows that the rows used tell of: ten times as many, or fewer where the penalty is small for them."""
+        if self.name == ONE_STEP:
+            return np.inf
+        if self.penalty == 0 or self.measured is not None:
+            # without a penalty nothing is known beyond the pool
+            return float(self.pool)
+
+        def known(n: float) -> bool:
+            found = self._read(np.array([n]))
+            return bool(found.in_range[0] and np.isfinite(found.test_error[0]))
+
+        low, high = float(self.pool), FARTHEST * self.pool
+        if known(high):
+            return high
+        while high / low > _NEAR:
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if known(middle) else (low, middle)
+        return low
+
+    def _continued(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """Error, ends of the interval and reliability beyond the end; None where nothing is known.
+
+        Between no further gain, and a gain with the last slope kept all the way: on logarithmic axes learning curves
+        flatten. The last slope is measured, or that at the rows used.
+        """
+        if self.penalty == 0 or np.isinf(self._end):
+            return None
+        if self.measured is not None:
+            start, error, deviation, slope, spread = self.measured
+            steepest = np.maximum((n / start) ** -(slope + _STEEPER + QUANTILE * spread), (n / start) ** -1.0)
+            low, high = (error * np.exp(sign * QUANTILE * deviation) for sign in (-1, 1))
+            middle = error * (n / start) ** (-slope / 2)
+            ends = low * np.minimum(steepest, 1.0), high * np.maximum((n / start) ** -slope, 1.0)
+            return middle, *ends, ends[1] <= _MOST_RATIO * ends[0]
+        now, last = (self._read(np.array([size])) for size in (float(self.pool), self._end))
+        before = self._read(np.array([max(self.pool / _SLOPE_OVER, 2.0)]))
+        known = np.array([before.test_error[0], now.test_error[0], last.test_error[0]])
+        if not (np.isfinite(known).all() and (known > 0).all()):
+            return None
+        slope = float(np.clip(np.log(known[0] / known[1]) / np.log(_SLOPE_OVER), 0.0, 1.0))
+        gain = (n / self.pool) ** -slope
+        high = np.full(n.shape, last.high[0])
+        low = np.minimum(now.low[0] * gain, last.low[0])
+        middle = np.sqrt(np.minimum(known[1] * gain, known[2]) * known[2])
+        return middle, low, high, (high <= _MOST_RATIO * low) & bool(last.reliable[0])
+
+    def with_measured(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
+        """The same, with what training on two and four times the pool gives, if the table is large enough for that."""
+        largest = _MEASURED * self.pool
+        if len(inputs) < 2 * largest or self.penalty == 0:
+            return self
+        order = np.random.default_rng(0).permutation(len(inputs))
+        new = order[largest : largest + _HELD_OUT_ROWS]
+        half, whole = (
+            self.trained_error(inputs[order[:n]], targets[order[:n]], inputs[new], targets[new])
+            for n in (largest // 2, largest)
+        )
+        error, before, rows = float(whole.mean()), float(half.mean()), len(new)
+        if not (np.isfinite([error, before]).all() and error > 0):
+            return self
+        # another draw of the rows that are trained on moves the error about as much as another draw of the new ones
+        deviation = float(np.sqrt(2 / rows) * whole.std() / error)
+        slope = float(np.clip(np.log(before / error) / np.log(2), 0.0, 1.0))
+        spread = float(np.sqrt(2 / rows) * np.std(half / before - whole / error) / np.log(2))
+        return replace(self, measured=Measured(largest, error, deviation, slope, spread))
+
+    def _reason(self, found: Curve, i: int, beyond: bool) -> str:
+        if beyond and found.in_range[i]:
+            if self.measured is not None:
+                return f"from training on {self.measured.n} rows: between no further gain and a gain as before"
+            return f"beyond {self._end:.3g} rows: between no further gain and a gain as before"
         if found.in_range[i] and found.reliable[i]:
             return ""
-        if not near:
-            if self.penalty == 0:
-                return "without a penalty nothing is known beyond the rows at hand"
-            return f"more than {FARTHEST:g} times the {self.pool} rows that the forecast is made from"
         if not found.in_range[i]:
+            if self.penalty == 0 and found.n[i] > self.pool:
+                return "without a penalty nothing is known beyond the rows at hand"
+            if found.n[i] > self._end:
+                return f"more than {FARTHEST:g} times the {self.rows} rows of the table"
             return "too far beyond these rows for this penalty"
         if self.pool < FEWEST_ROWS:
             return "fewer than 20 rows"
@@ -195,7 +297,8 @@ def fit_methods(
             methods.append(_features(inputs, targets, scale, count, penalty, largest_pool))
         else:
             title = {"linear": RIDGE, "rbf": KERNEL}.get(name, f"{KERNEL} ({name})")
-            methods.append(_kernel(title, name, curve_of(name), penalty))
+            method = _kernel(title, name, curve_of(name), penalty, rows=len(inputs))
+            methods.append(method.with_measured(inputs, targets) if name != "linear" else method)
     return methods
 
 
@@ -250,7 +353,13 @@ def _features(
         return _factor(FEATURES, "rbf", inputs, targets, penalty, gamma, float(count))
     pool = subsample(len(inputs), largest_pool, 0)
     return _kernel(
-        FEATURES, "rbf", _drawn(inputs[pool], targets[pool], gamma, count), penalty, gamma=gamma, width=float(count)
+        FEATURES,
+        "rbf",
+        _drawn(inputs[pool], targets[pool], gamma, count),
+        penalty,
+        gamma=gamma,
+        width=float(count),
+        rows=len(inputs),
     )
 
 
@@ -283,7 +392,7 @@ def _factor(
     curve = FactorCurve(chosen_inputs, chosen_targets)
     # with fewer columns than rows the range has no end, and nothing is gained by a larger penalty
     level = largest_near_least(*curve.penalty_path(), tolerance=0.0) if penalty is None else penalty
-    return Method(name, kernel, level, gamma, width, len(rows), curve.noise_variance(level), curve)
+    return Method(name, kernel, level, gamma, width, len(rows), len(inputs), curve.noise_variance(level), curve)
 
 
 def _one_step(inputs: np.ndarray, targets: np.ndarray, penalty: float | None) -> Method:
@@ -291,7 +400,8 @@ def _one_step(inputs: np.ndarray, targets: np.ndarray, penalty: float | None) ->
         raise InputError(f"kernel 'one-step' takes one target, got {targets.shape[1]}")
     curve = LearningCurve(ONE_STEP, penalty="opt" if penalty is None else penalty).fit(inputs, targets[:, 0])
     level = np.nan if penalty is None else penalty
-    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, len(inputs), curve.noise_estimate().share, curve)
+    pool = len(inputs)
+    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, pool, pool, curve.noise_estimate().share, curve)
 
 
 def largest_near_least(penalties: np.ndarray, errors: np.ndarray, tolerance: float = TOLERANCE) -> float:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.diagnostics.curves import Curve
+from unlazy.diagnostics.forecasting.columns import NOT_MISSED, SMALL_RISE, WithoutColumns
+from unlazy.diagnostics.forecasting.columns import as_json as without_json
 from unlazy.diagnostics.forecasting.words import MULTIPLES
 from unlazy.diagnostics.pages import EXACT, band, figure, finish, mark, paragraph, share, table
 from unlazy.plotting import style
+from unlazy.words import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +44,8 @@ def text(found: Forecast) -> str:
         lines += [titles[i], line] if i in titles else [line]
     if found.checked:
         lines += ["", *_check_lines(found.checked), "", paragraph(found.verdict())]
+    if found.without is not None:
+        lines += ["", *_column_lines(found.without)]
     return "\n".join(lines)
 
 
@@ -64,8 +69,37 @@ def _row(found: Forecast, points: Curve, i: int) -> tuple[str, ...]:
     error = points.test_error[i]
     unit = "" if found.unit is None else f"{np.sqrt(error) * found.unit:.4g}"
     interval = f"{share(points.low[i])}-{share(points.high[i])}" if points.high[i] >= EXACT else ""
-    doubt = "" if points.reliable[i] else f"doubtful: {points.reasons[i]}"
+    doubt = points.reasons[i] if points.reliable[i] else f"doubtful: {points.reasons[i]}"
     return (*size, share(error), interval, f"{1 - error:.3f}", unit, doubt)
+
+
+def _column_lines(without: WithoutColumns) -> list[str]:
+    """The error without each column, and the sentence on those that would not be missed."""
+    title = (
+        f"columns: {without.method} with all of them leaves {share(without.error)} of the variance ({without.rows} "
+        "rows left out one by one); without one of them, with the same settings, that changes by"
+    )
+    rows: list[tuple[str, ...]] = [("column", "change", "95% interval", "")]
+    rows += [
+        (one.columns[0], _signed(one.rise), f"{_signed(one.low)} to {_signed(one.high)}", one.verdict)
+        for one in without.alone
+    ]
+    lines = [paragraph(title), *table(rows)] if without.alone else ["columns: there is one only"]
+    spare = [one.columns[0] for one in without.alone if one.verdict == NOT_MISSED]
+    level = f"a rise below {SMALL_RISE:.0%} of the error, with 97.5%"
+    told = f"Not missed, each alone ({level}): {listed(spare) if spare else 'none'}."
+    if without.together is not None and len(spare) > 1:
+        one = without.together
+        told += (
+            f" Not missed even together: {listed(list(one.columns))}, {_signed(one.rise)} ({_signed(one.low)} to "
+            f"{_signed(one.high)}); of columns that say the same one has to stay."
+        )
+    return [*lines, paragraph(told)] if without.alone else lines
+
+
+def _signed(value: float) -> str:
+    """A change of a share of the variance."""
+    return f"{100 * value:+.2g}%"
 
 
 def _check_lines(checked: Sequence[Checked]) -> list[str]:
@@ -108,6 +142,7 @@ def as_json(found: Forecast) -> dict[str, Any]:
         "sentence": found.sentence(),
         "n": found.n,
         "methods": [_method_json(found, method) for method in found.methods],
+        "without": None if found.without is None else without_json(found.without),
         "check": None
         if not found.checked
         else {"verdict": found.verdict(), "cases": [_case(c) for c in found.checked]},

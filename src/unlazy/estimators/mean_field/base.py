@@ -43,7 +43,7 @@ _LAWS = ("particles", "gibbs")
 _MOST_ROWS, _MOST_CERTIFIED_ROWS = 8000, 2000
 
 
-class HeldOut(NamedTuple):
+class LeftOutPredictions(NamedTuple):
     """Predictions of the best candidate for rows that did not teach it."""
 
     rows: np.ndarray
@@ -80,7 +80,7 @@ class MeanField(BaseEstimator):
         self.certificate = certificate
         self.random_state = random_state
 
-    def _fit(self, rows: np.ndarray, labels: np.ndarray, noise_variance: float | None) -> HeldOut | None:
+    def _fit(self, rows: np.ndarray, labels: np.ndarray, noise_variance: float | None) -> LeftOutPredictions | None:
         """Train on standardised rows (n, d) and labels (tasks, n); what the search held out, if there was one."""
         count = check_whole("particles", self.particles, 2)
         steps = check_whole("steps", self.steps, 100)
@@ -130,7 +130,7 @@ class MeanField(BaseEstimator):
 
     def _choose(
         self, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState, seed: int
-    ) -> tuple[NetworkSetting, float, HeldOut | None]:
+    ) -> tuple[NetworkSetting, float, LeftOutPredictions | None]:
         """The setting with the lowest held-out loss, and twice that loss in the case of squares: a noise variance."""
         scaling = np.sqrt(max(1.0, _COLUMNS_OF_SCALES / (rows.shape[1] + 1)))
         grids = [
@@ -168,7 +168,7 @@ class MeanField(BaseEstimator):
             raise ConvergenceError(f"none of {len(scores)} candidates stayed finite in {_SEARCH_STEPS} steps")
         best = int(np.nanargmin(scores))
         runs_of_best = (of_candidate == best) & (of_task == 0)
-        left_out = HeldOut(kept, held_out[runs_of_best, : some.real], predictions[runs_of_best, : some.real])
+        left_out = LeftOutPredictions(kept, held_out[runs_of_best, : some.real], predictions[runs_of_best, : some.real])
         loss = float(scores[best]) * (2 if self._loss == "square" else 1)
         return NetworkSetting(*candidates[best]), loss, left_out
 
@@ -213,7 +213,8 @@ class MeanField(BaseEstimator):
                 stacklevel=4,
             )
             self.certificates_: list[Any] = []
-            self.optimality_gap_ = self.optimality_gap_se_ = float("nan")
+            self.optimality_gap_: Any = float("nan")
+            self.optimality_gap_se_: Any = float("nan")
             return
         warn_of_width(self.mean_.size + 1, stacklevel=4)
         setting = NetworkSetting(self.amplitude_, self.prior_scale_, self.temperature_)

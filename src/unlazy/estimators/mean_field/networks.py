@@ -12,7 +12,7 @@ from unlazy.checks import InputError, check_array
 from unlazy.estimators.common.gate import is_gain, mean_of_rows
 from unlazy.estimators.common.inputs import check_table
 from unlazy.estimators.common.scaling import scale_data
-from unlazy.estimators.mean_field.base import HeldOut, MeanField
+from unlazy.estimators.mean_field.base import LeftOutPredictions, MeanField
 from unlazy.estimators.mean_field.certificate import OptimalityCertificate, network_certificate, warn_of_width
 
 NETWORK, RIDGE = "network", "ridge"
@@ -144,7 +144,7 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
             self._compare(scaled.rows, scaled.targets[:, 0], left_out)
         return self
 
-    def _compare(self, rows: np.ndarray, labels: np.ndarray, left_out: HeldOut) -> None:
+    def _compare(self, rows: np.ndarray, labels: np.ndarray, left_out: LeftOutPredictions) -> None:
         """Keep ridge regression unless the network predicts held-out rows better by more than a standard error."""
         places = self.training_indices_[left_out.rows]
         network, ridge, held = [], [], []

@@ -42,8 +42,8 @@ class Fold(NamedTuple):
     held_targets: np.ndarray
     held: np.ndarray
     """Indices of the held-out rows among all."""
-    count: int
-    """Training rows; fewer stand for them where they span fewer dimensions."""
+    training_rows: int
+    """How many; fewer stand for them where they span fewer dimensions."""
 
 
 class HeldOutChoice(NamedTuple):
@@ -137,7 +137,7 @@ def search_path(
                 start=fold.start,
                 power=1.0,
                 groups=groups,
-                prune=prune_of(fold.count, fold.rows.train),
+                prune=prune_of(fold.training_rows, fold.rows.train),
                 dtype=fold.rows.train.dtype,
             )
         )

@@ -202,7 +202,7 @@ class SharedMetricRegressor(
 
     def _bases(self, scaled: Scaled) -> list[Basis]:
         exponents = EXPONENTS if self.start_exponent == "auto" else (float(self.start_exponent),)
-        groups = None if self.groups is None else np.unique(self._column_groups, return_inverse=True)[1]
+        groups = None if self.groups is None else np.unique(np.asarray(self._column_groups), return_inverse=True)[1]
         bases: list[Basis] = []
         if self.basis in ("auto", "features"):
             bases.append(FeatureBasis(scaled, exponents, groups))

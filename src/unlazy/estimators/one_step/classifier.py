@@ -15,7 +15,7 @@ from unlazy.checks import InputError
 from unlazy.estimators.common.folds import make_splits
 from unlazy.estimators.common.gate import is_gain, mean_of_rows, student_quantile
 from unlazy.estimators.common.inputs import check_table, guarded, standardised
-from unlazy.estimators.one_step.predictor import Learned, OneStepPredictor, SearchedRows
+from unlazy.estimators.one_step.predictor import LearnedFeatures, OneStepPredictor, SearchedRows
 from unlazy.estimators.one_step.search import LINEAR, SEARCH_ROWS, Recipe, features, left_out_predictions
 
 LOGISTIC, ONE_STEP = "logistic", "one step"
@@ -102,7 +102,8 @@ class OneStepClassifier(ClassifierMixin, OneStepPredictor):
             one = self._learn(rows, column, part, recipe, random, spikes, ridges)
             crossed[:, k] = left_out_predictions(*part, recipe, one.choice)
             learned.append((one, float(column.min()), float(column.max())))
-        self.model_, self.scores_ = LOGISTIC, ()
+        self.model_ = LOGISTIC
+        self.scores_: tuple[ClassScore, ...] = ()
         if any(one.choice.candidate.model != LINEAR for one, _, _ in learned):
             bounds = np.array([(2 * low - high, 2 * high - low) for _, low, high in learned]).T
             crossed = np.clip(np.where(np.isfinite(crossed), crossed, 0.0), *bounds)
@@ -160,7 +161,7 @@ class OneStepClassifier(ClassifierMixin, OneStepPredictor):
             return some, make_splits(folds, random, rows[some], codes[some])
 
 
-def _score(learned: Learned, recipe: Recipe, ends: np.ndarray) -> ClassScore:
+def _score(learned: LearnedFeatures, recipe: Recipe, ends: np.ndarray) -> ClassScore:
     weights, biases = recipe.weights(learned.choice.candidate, learned.found.of(learned.choice.candidate))
     return ClassScore(weights, biases, learned.fit.coefficients, learned.fit.intercept, *ends.tolist())
 

@@ -43,7 +43,7 @@ class SearchedRows(NamedTuple):
     splits: list[tuple[np.ndarray, np.ndarray]]
 
 
-class Learned(NamedTuple):
+class LearnedFeatures(NamedTuple):
     found: Directions
     signal: Signal
     searched: Search
@@ -100,7 +100,7 @@ class OneStepPredictor(OneStepEstimator):
         random: np.random.RandomState,
         spikes: np.ndarray,
         ridges: np.ndarray,
-    ) -> Learned:
+    ) -> LearnedFeatures:
         """Directions of all rows, features that the held-out ones of a part choose, and coefficients from all rows."""
         found = Directions(rows, labels, recipe)
         signal = linear_signal(rows, labels, found.fit.factors)
@@ -117,10 +117,10 @@ class OneStepPredictor(OneStepEstimator):
             return features(some @ weights + biases, some, recipe.activation)
 
         if len(rows) == len(part.rows):
-            return Learned(found, signal, searched, choice, read_out(made(rows), labels, choice.ridge))
+            return LearnedFeatures(found, signal, searched, choice, read_out(made(rows), labels, choice.ridge))
         # more rows allow a smaller ridge than those that were searched
         fit = read_out_many(made, rows, labels, ridges[: choice.column + 1])
-        return Learned(found, signal, searched, choice, fit)
+        return LearnedFeatures(found, signal, searched, choice, fit)
 
     def _candidates(self, spikes: np.ndarray, extra: int) -> list[Candidate]:
         """Extra directions in numbers 1, 2, 4, ... up to `extra`, and `extra` itself."""
