@@ -56,7 +56,7 @@ def table(name: str) -> Table:
 
 
 def split(one: Table, rows: int, number: int, most_tests: int = 2000) -> Split:
-    """`rows` rows to learn from, at most four fifths of all, and up to `most_tests` others, with like shares of classes."""
+    """`rows` rows to learn from, at most four fifths of all, and up to `most_tests` others, classes in like shares."""
     from sklearn.model_selection import train_test_split
 
     train = min(rows, int(0.8 * len(one.target)))
