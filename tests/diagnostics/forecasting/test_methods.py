@@ -60,6 +60,10 @@ def test_kernels_on_many_rows_say_that_they_used_a_part_and_where_they_end():
     assert points.in_range.tolist() == [True, True, True, False]
     assert points.reasons[0] == ""
     assert points.reasons[1] == "from training on 600 rows: between no further gain and a gain as before"
+    # twice the rows: no gain at the upper end of the interval, the largest at the lower one
+    both = method.at(np.array([4000.0, 8000.0]))
+    assert both.high[1] == both.high[0]
+    assert 1 - both.low[1] / both.low[0] == pytest.approx(method.gain_of_twice)
     assert points.reasons[3] == "more than 10 times the 4000 rows of the table"
     page = str(forecast(frame, "y", kernel="rbf", n="1x")).replace("\n ", "")
     assert "from 1200 rows taken at random" in page

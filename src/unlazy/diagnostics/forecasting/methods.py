@@ -58,6 +58,11 @@ class Measured(NamedTuple):
     """-d log error / d log n, over the factor of 2 before n."""
     slope_deviation: float
 
+    @property
+    def steepest(self) -> float:
+        """The slope that the interval allows for."""
+        return min(self.slope + _STEEPER + QUANTILE * self.slope_deviation, 1.0)
+
 
 @dataclass(frozen=True)
 class Method:
@@ -109,6 +114,11 @@ class Method:
         found = Curve(n, error, Interval(low, high), in_range, reliable, r_squared=1 - error)
         return found._replace(reasons=tuple(self._reason(found, i, bool(beyond[i])) for i in range(n.size)))
 
+    @property
+    def gain_of_twice(self) -> float | None:
+        """The largest share of the error that twice the rows of a large table would take away; None for others."""
+        return None if self.measured is None else 1 - 2.0**-self.measured.steepest
+
     def _read(self, n: np.ndarray) -> Curve:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -144,8 +154,8 @@ class Method:
         if self.penalty == 0 or np.isinf(self._end):
             return None
         if self.measured is not None:
-            start, error, deviation, slope, spread = self.measured
-            steepest = np.maximum((n / start) ** -(slope + _STEEPER + QUANTILE * spread), (n / start) ** -1.0)
+            start, error, deviation, slope, _ = self.measured
+            steepest = (n / start) ** -self.measured.steepest
             low, high = (error * np.exp(sign * QUANTILE * deviation) for sign in (-1, 1))
             middle = error * (n / start) ** (-slope / 2)
             ends = low * np.minimum(steepest, 1.0), high * np.maximum((n / start) ** -slope, 1.0)

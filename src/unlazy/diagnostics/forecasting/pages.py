@@ -53,6 +53,8 @@ def _title(found: Forecast, method: MethodForecast) -> str:
     words = f"{method.name}: {method.method.settings}; {_reach(method)}"
     if method.method.pool < found.rows:
         words += f"; from {method.method.pool} rows taken at random"
+    if method.method.gain_of_twice is not None:
+        words += f"; twice the rows take away 0 to {method.method.gain_of_twice:.0%} of the error"
     return paragraph(words, 2)
 
 

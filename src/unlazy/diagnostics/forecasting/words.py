@@ -43,7 +43,7 @@ def sentence(found: Forecast) -> str:
     if len(errors) > 1:
         parts.append(_ranking(best, errors))
     if len(now) > 1:
-        parts.append(_pays(best, now, errors[best]))
+        parts.append(_pays(best, now, errors[best], found[best].method.gain_of_twice))
     missing = [name for name in errors if name not in now]
     if missing:
         parts.append(f"nothing can be said of {listed(missing)} with so many rows")
@@ -112,13 +112,14 @@ def _ranking(best: str, errors: dict[str, Curve]) -> str:
     return "more rows do not change which is best" + ("" if sure else ", as far as can be said")
 
 
-def _pays(best: str, now: dict[str, float], points: Curve) -> str:
+def _pays(best: str, now: dict[str, float], points: Curve, most: float | None = None) -> str:
     worst = max(now, key=lambda name: now[name])
     method = 1 - now[best] / now[worst]
     if not points.in_range[1]:
         return f"{best} in place of {worst} lowers the error by {method:.0%}"
     rows = 1 - points.test_error[1] / now[best]
-    told = f"twice the rows lower it by {max(rows, 0.0):.0%}, {best} in place of {worst} by {method:.0%}"
+    between = "" if most is None else f" (0 to {most:.0%})"
+    told = f"twice the rows lower it by {max(rows, 0.0):.0%}{between}, {best} in place of {worst} by {method:.0%}"
     if max(rows, method) < _SAME:
         return f"{told}: neither pays much"
     if abs(rows - method) < _SAME:
