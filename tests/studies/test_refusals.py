@@ -80,6 +80,12 @@ REFUSED = [
         {"separation": 2.0, "spectrum_shape": "linear"},
         "spectrum_shape must be flat for clusters",
     ),
+    ("nonparametric-in-context", {"tasks": 64}, r"tasks must be more than features\^2 = 64, got 64"),
+    (
+        "nonparametric-in-context",
+        {"basis": "network", "features": 18},
+        "features must be at most 16 for a network, got 18",
+    ),
     (
         "reuse-dynamics",
         {"engine": "network", "network_d": 50, "d": 400.0},

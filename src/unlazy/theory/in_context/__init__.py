@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         linear_attention_errors,
         optimal_ridge,
     )
+    from unlazy.theory.in_context.nonparametric import InContextRisks, in_context_risks, prompt_risk
     from unlazy.theory.in_context.saddle_differences import SaddleDifferences, saddle_by_differences
 
 lazily(__name__)

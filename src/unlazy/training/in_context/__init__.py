@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from unlazy.training.in_context import (
         bayes,
         concept_attention,
+        learned_basis,
         linear_attention,
         mean_field_attention,
+        nonparametric,
         pretraining,
         prompt_attention,
         prompt_learners,
