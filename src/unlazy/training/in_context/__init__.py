@@ -6,6 +6,7 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.training.in_context import (
+        attention_descent,
         bayes,
         concept_attention,
         learned_basis,
