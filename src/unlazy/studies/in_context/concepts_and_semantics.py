@@ -31,8 +31,8 @@ RATES = "this project's linearised and noise-free dynamics"
 
 
 def scaled(*concepts: int) -> list[tuple]:
-    """Steps that grow with the concepts, so that each takes as many steps, and batches with 64 prompts of each."""
-    return [(number, 10 * number / 3, 64 * number) for number in concepts]
+    """Steps that grow with the concepts, so that each takes as many steps, and batches with 96 prompts of each."""
+    return [(number, 10 * number / 3, 96 * number) for number in concepts]
 
 
 def _end(part, name):
@@ -115,7 +115,7 @@ class ConceptsAndSemantics(Study):
         "quick": {
             "main": {"seeds": 14},
             "decay": {"weight_decay": 2e-4, "seeds": 10},
-            "rates": {SIZES: scaled(2, 3, 5, 8), "steps": 200, "seeds": 12},
+            "rates": {SIZES: scaled(2, 3, 5, 8), "steps": 200, "seeds": 9},
         },
         "full": {
             "main": LARGE | {"concepts": [2, 4, 8]},
@@ -145,8 +145,9 @@ class ConceptsAndSemantics(Study):
         ),
         *changes(
             "learning-time time-power growth-without-noise",
-            "64 prompts of each concept in a batch, first 16; means over seeds, first medians",
-            "with 16 the noise of batches doubled the time for 4 concepts, left some unlearned and flipped others",
+            "96 prompts of each concept in a batch, first 16, then 64, and averages over K",
+            "with 16 the noise of batches doubled the time for 4 concepts, left some unlearned and flipped others; with "
+            "64 some of 2 concepts were still unlearned after 200 steps, and b^T W b was 13% below the theory",
         ),
     )
     figure = panels(
@@ -247,11 +248,11 @@ class ConceptsAndSemantics(Study):
         """There b^T W b is {criterion} times that start."""
         return [_over_start(decay, f"{matrix}_semantics") for matrix in MATRICES]
 
-    @claim(OWN, RATES, between(-0.25, 0.25))
+    @claim(OWN, RATES, within(0.25), resampled=True)
     def learning_time(rates):
-        """The time until half of the scores are beyond 1 is that of descent without noise: the logarithm of the
-        quotient, averaged over K, is {criterion}."""
-        return np.log(rates.simulated.learning_time / rates.predicted.learning_time).mean("concepts")
+        """The median time until half of the scores are beyond 1 is that of descent without noise, averaged over K
+        {criterion} of it."""
+        return (rates.simulated.learning_time.median("seed") / rates.predicted.learning_time - 1).mean("concepts")
 
     @claim(OWN, RATES, within(0.25), theory=True)
     def linear_time(rates):
@@ -262,16 +263,17 @@ class ConceptsAndSemantics(Study):
     @claim(OWN, RATES, between(-0.1, 0.1), resampled=True)
     def time_power(rates):
         """The time grows with the concepts like K: the fitted power differs from 1 by {criterion}."""
-        return slope(np.exp(np.log(rates.simulated.learning_time).mean("seed")), "concepts", least=4) - 1
+        return slope(rates.simulated.learning_time.median("seed"), "concepts", least=4) - 1
 
-    @claim(OWN, RATES, within(0.15))
+    @claim(OWN, RATES, within(0.15), resampled=True)
     def growth_without_noise(rates):
-        """After 200 steps b^T W b is that of descent without noise, averaged over K {criterion} of it."""
-        return [(_end(rates, f"{m}_semantics") / _last(rates, f"{m}_semantics") - 1).mean("concepts") for m in MATRICES]
+        """After 200 steps the median b^T W b is that of descent without noise, averaged over K {criterion} of it."""
+        ends = [_end(rates, f"{m}_semantics").median("seed") / _last(rates, f"{m}_semantics") for m in MATRICES]
+        return [(each - 1).mean("concepts") for each in ends]
 
     @claim(OWN, RATES, at_most(0.05))
     def large_batches_flip_none(rates):
-        """With 64 prompts of each concept in a batch the share of concepts with both signs flipped is {criterion}."""
+        """With 96 prompts of each concept in a batch the share of concepts with both signs flipped is {criterion}."""
         return rates.simulated.flipped_concepts / parameter(rates.simulated, "concepts")
 
     def validate(self) -> None:
@@ -314,9 +316,10 @@ class ConceptsAndSemantics(Study):
     def predict(self) -> dict[str, Any]:
         """Of concepts with output matrices of the same law, other draws than those of the runs."""
         rng, shape = np.random.default_rng(0), (self.width, TYPICAL)
-        first = [self.initial_deviation * rng.standard_normal(shape) for _ in range(2)]
-        options = self.as_dict("initial_attention_scale", "step_size", "weight_decay")
-        found = concept_dynamics(*first, self.concepts, self.context, **options, record_at=self._stops())
+        concept, semantics = (self.initial_deviation * rng.standard_normal(shape) for _ in range(2))
+        options: dict[str, Any] = self.as_dict("initial_attention_scale", "step_size", "weight_decay")
+        options |= {"concepts": self.concepts, "context": self.context, "record_at": self._stops()}
+        found = concept_dynamics(concept, semantics, **options)
         score = np.median(np.abs(found.concept_score), axis=1)
         passed = np.argmax(score > LEARNED)
         time = np.interp(LEARNED, score[passed - 1 : passed + 1], self._stops()[passed - 1 : passed + 1])
