@@ -146,8 +146,8 @@ class ConceptsAndSemantics(Study):
         *changes(
             "learning-time time-power growth-without-noise",
             "96 prompts of each concept in a batch, first 16, then 64, and averages over K",
-            "with 16 the noise of batches doubled the time for 4 concepts, left some unlearned and flipped others; with "
-            "64 some of 2 concepts were still unlearned after 200 steps, and b^T W b was 13% below the theory",
+            "with 16 the noise of batches doubled the time for 4 concepts, left some unlearned and flipped others; "
+            "with 64 some of 2 concepts were still unlearned after 200 steps, and b^T W b was 13% below the theory",
         ),
     )
     figure = panels(
