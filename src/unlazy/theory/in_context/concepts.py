@@ -64,8 +64,8 @@ def attended_meaning(context: int, concept_score: ArrayLike) -> Any:
 
     It is (1 - 1/L) theta for small theta and 1 - 2^(1 - L) for large ones. Exact without noise. Broadcasts over scores.
 
-    >>> print(attended_meaning(context=8, concept_score=[0, 0.1, 1, 20]))
-    [0.    0.087 0.709 0.992]
+    >>> print(attended_meaning(context=8, concept_score=[0.1, 1]))
+    [0.087 0.709]
     """
     length = check_whole("context", context, 1, 10_000)
     score = check_array("concept_score", concept_score, low=-_LARGEST, high=_LARGEST)
@@ -98,7 +98,7 @@ def concept_growth(
     >>> print(found.learning_time, f"{found.attended_slope[0]:.3f}")
     [ 963.403 1926.806] 0.875
     """
-    number = check_array("concepts", concepts, low=1, high=_LARGEST)
+    number = check_array("concepts", concepts, low=1, high=_LARGEST, whole=True)
     neurons = check_array("width", width, low=1, high=_LARGEST)
     length = check_array("context", context, low=1, high=_LARGEST)
     scale = check_array("initial_attention_scale", initial_attention_scale, high=_LARGEST, low=-_LARGEST)
@@ -128,8 +128,8 @@ def concept_dynamics(
     those after the steps `record_at`. The expectation is the sum over the meanings of query and demonstrations, no
     limit of any size; noise and finite batches are left out. Source: the project's, on the model of Bu et al. 2024.
 
-    >>> first = [[0.01], [-0.02]], [[0.02], [0.01]]
-    >>> found = concept_dynamics(*first, 2, 8, 0.1, step_size=0.5, weight_decay=0, record_at=[0, 100, 200])
+    >>> concept, semantics = [[0.01], [-0.02]], [[0.02], [0.01]]
+    >>> found = concept_dynamics(concept, semantics, 2, 8, 0.1, step_size=0.5, weight_decay=0, record_at=[0, 100, 200])
     >>> print(found.query_semantics[:, 0], found.key_concept[:, 0])
     [0.1   0.121 0.179] [0.1 0.1 0.1]
     """

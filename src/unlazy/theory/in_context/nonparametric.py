@@ -61,7 +61,7 @@ def in_context_risks(
 
     >>> found = in_context_risks([1, 0.2], task_variance=1.3, context=[10, 100], tasks=80, noise_variance=0.1)
     >>> print(found.approximation_error, found.context_error, found.pretraining_error)
-    [0.1 0.1] [0.113 0.015] [0.016 0.011]
+    [0.1 0.1] [0.113 0.015] [0.021 0.012]
     """
     variances, power = _spectrum(spectrum, task_variance)
     n = check_array("context", context, low=1, high=_LARGEST)
@@ -101,7 +101,7 @@ def prompt_risk(
     As `in_context_risks`; broadcasts over context and noise_variance.
 
     >>> print(prompt_risk([[0.9, 0], [0, 0.6]], [1, 0.2], task_variance=1.3, context=[10, 100], noise_variance=0.1))
-    [0.218 0.15 ]
+    [0.2176 0.1496]
     """
     variances, power = _spectrum(spectrum, task_variance)
     weights = check_array("attention_weights", attention_weights, ndim=2, low=-_LARGEST, high=_LARGEST)
