@@ -19,6 +19,7 @@ REFUSED = [
         "tasks, d and relative_step_size would need up to",
     ),
     ("almeida-thouless-line", {"ensemble": "row-orthogonal", "aspect_ratio": 0.9}, "aspect_ratio must be > 1"),
+    ("attention-descent", {"steps": 42}, "steps must be a multiple of 5, got 42"),
     ("batch-reuse", {"samples_per_dimension": 16}, "samples_per_dimension must be a multiple of 15, got 16"),
     ("concepts-and-semantics", {"concepts": 9}, "d must be at least 2 concepts = 18"),
     ("concepts-and-semantics", {"width": 7}, "width must be even"),
@@ -79,6 +80,12 @@ REFUSED = [
         "multiclass-message-passing",
         {"separation": 2.0, "spectrum_shape": "linear"},
         "spectrum_shape must be flat for clusters",
+    ),
+    ("nonparametric-in-context", {"tasks": 64}, r"tasks must be more than features\^2 = 64, got 64"),
+    (
+        "nonparametric-in-context",
+        {"basis": "network", "features": 18},
+        "features must be at most 16 for a network, got 18",
     ),
     (
         "reuse-dynamics",

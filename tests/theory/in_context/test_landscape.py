@@ -7,6 +7,7 @@ from unlazy.numerics.gaussian import normal_nodes
 from unlazy.theory.in_context.landscape import (
     attention_landscape,
     attention_saddle,
+    descent_time,
     escape_slope,
     saddle_curvature,
     slope_bound,
@@ -194,3 +195,16 @@ def test_bounds_and_slopes_of_extreme_numbers_are_their_limits():
     assert escape_slope(0.0, 1e308) == 0
     # both sides of where the series takes over
     np.testing.assert_allclose(*(escape_slope(1.0, step) for step in (0.99e-9, 1.01e-9)), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0.65, 0.1), (0.3, 0.299)])
+def test_the_descent_time_is_the_integral_of_one_over_the_bound_on_the_speed(start, end):
+    """The slope of `slope_bound` squared over R is the least speed."""
+    strength, length, ratio = 0.7, 1.3, 5.0
+    expected = quad(lambda loss: ratio / slope_bound(loss, strength, length) ** 2, end, start)[0]
+    np.testing.assert_allclose(descent_time(start, end, strength, length, ratio), expected, rtol=1e-9)
+
+
+def test_a_descent_from_above_the_plateau_is_refused():
+    with pytest.raises(InputError, match="start_loss must be below target_moment"):
+        descent_time(1.2, 0.3, 1, 1, 1)

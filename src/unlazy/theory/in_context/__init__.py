@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
+    from unlazy.theory.in_context.concepts import (
+        ConceptDynamics,
+        ConceptGrowth,
+        attended_meaning,
+        concept_dynamics,
+        concept_growth,
+    )
     from unlazy.theory.in_context.finite_size import (
         FiniteSizeErrors,
         PromptMoments,
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
         Saddle,
         attention_landscape,
         attention_saddle,
+        descent_time,
         escape_slope,
         measured_slopes,
         saddle_curvature,
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
         linear_attention_errors,
         optimal_ridge,
     )
+    from unlazy.theory.in_context.nonparametric import InContextRisks, in_context_risks, prompt_risk
     from unlazy.theory.in_context.saddle_differences import SaddleDifferences, saddle_by_differences
 
 lazily(__name__)

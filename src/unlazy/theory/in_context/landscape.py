@@ -121,6 +121,43 @@ def slope_bound(loss: ArrayLike, target_moment: ArrayLike, largest_length: Array
         return (0.0 - 2 * (above / largest) * (below / largest))[()]
 
 
+def descent_time(
+    start_loss: ArrayLike,
+    end_loss: ArrayLike,
+    target_moment: ArrayLike,
+    largest_length: ArrayLike,
+    density_ratio: ArrayLike,
+) -> Any:
+    """The time in which the flow of infinitely many neurons takes the loss from L0 < r to L1, at most.
+
+        (c^4 R / 4 r^3) [g(L0/r) - g(L1/r)],      g(u) = -1/u + 1/(1 - u) + 2 log(u / (1 - u))
+
+    If under the teacher's law E|a|^2 <= 1 and its density under that of the neurons is at most R = `density_ratio`,
+    rotated in any way, a slope -delta towards the teacher makes dL/dt <= -delta^2/R, and delta is at least that of
+    `slope_bound`, with c = `largest_length`: then dL/dt <= -(4/(c^4 R)) L^2 (r - L)^2, of which this is the solution.
+    For small L it is L <= c^4 R / (4 r^2 T), which is O(R k^2/T) for c = 1 and r of order 1/k. Source: Kim & Suzuki
+    2024, improvement rates (constants and the integral are the project's). Broadcasts.
+
+    >>> print(descent_time(start_loss=0.5, end_loss=[0.5, 0.05], target_moment=1, largest_length=1, density_ratio=10))
+    [ 0.    62.091]
+    """
+    given = {"start_loss": start_loss, "end_loss": end_loss, "target_moment": target_moment}
+    given |= {"largest_length": largest_length, "density_ratio": density_ratio}
+    arrays = {name: check_array(name, each, above=0) for name, each in given.items()}
+    common_shape(**arrays)
+    start, end, strength, largest, ratio = np.broadcast_arrays(*arrays.values())
+    if (start >= strength).any() or (end > start).any():
+        raise InputError("start_loss must be below target_moment and end_loss at most start_loss, got others")
+    with np.errstate(over="ignore"):
+        passed = [-1 / u + 1 / (1 - u) + 2 * (np.log(u) - np.log1p(-u)) for u in (start / strength, end / strength)]
+        # a product of parts that may overflow one by one
+        scale = (largest / strength) ** 2 * largest**2 * ratio / (4 * strength)
+        found = np.where(end < start, scale * (passed[0] - passed[1]), 0.0)
+    if not np.isfinite(found).all():
+        raise InputError("start_loss, end_loss and target_moment are too far apart for a number")
+    return found[()]
+
+
 class MeasuredSlopes(NamedTuple):
     """The loss at some features and its slope towards the best rotated teacher."""
 

@@ -6,10 +6,13 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.training.in_context import (
+        attention_descent,
         bayes,
         concept_attention,
+        learned_basis,
         linear_attention,
         mean_field_attention,
+        nonparametric,
         pretraining,
         prompt_attention,
         prompt_learners,

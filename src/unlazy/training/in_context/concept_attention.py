@@ -111,3 +111,13 @@ def measure(model: ConceptAttention, concepts: int) -> dict[str, Array]:
         "concept_score": jnp.sum(model.key[:, b] * model.query[:, b], axis=0),
         "concept_readout": model.attended(both[a] + both[b]),
     }
+
+
+def first_crossing(values: Array, stops: Sequence[int], level: float) -> Array:
+    """The step at which values (records,) first pass a level, by interpolation between stops; inf if they do not."""
+    steps = jnp.asarray(stops, values.dtype)
+    after = jnp.argmax(values > level)
+    before = jnp.maximum(after - 1, 0)
+    share = (level - values[before]) / jnp.where(after > before, values[after] - values[before], 1.0)
+    passed = (values > level).any()
+    return jnp.where(passed, steps[before] + share * (steps[after] - steps[before]), jnp.inf)
