@@ -44,4 +44,4 @@ def train_and_compare(
             "reference_relative_risk": prompt_learners.linear_references(prompts, noise_variance),
         }
     family = TaskFamily(basis, lowest_degree, highest_degree, noise_variance)
-    return {"relative_risk": errors, "reference_relative_risk": prompt_learners.index_references(rng, prompts, family)}
+    return {"relative_risk": errors, "reference_relative_risk": prompt_learners.index_references(prompts, family)}
