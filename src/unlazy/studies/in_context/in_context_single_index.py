@@ -154,6 +154,7 @@ class InContextSingleIndex(Study):
         Panel(
             "relative_risk", x="test_context", by="rank", part="rank", log="xy", line=True, at={"learner": ATTENTION}
         ),
+        columns=2,
     )
 
     @claim(OWN, NOISE, within(0.1, absolute=True))
