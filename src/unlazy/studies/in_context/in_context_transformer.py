@@ -198,8 +198,8 @@ class InContextTransformer(Study):
 
     @claim("oko2024context", FIGURE_PLACE, at_most(0.2), resampled=True, departs=SMALLER)
     def error_and_dimension(dimension):
-        """At fixed r the median error at the longest prompt hardly depends on d: from the smallest to the largest it grows by
-        {criterion} of the variance."""
+        """At fixed r the median error at the longest prompt hardly depends on d: from the smallest to the largest it
+        grows by {criterion} of the variance."""
         return _grows(dimension, "d")
 
     @claim("oko2024context", FIGURE_PLACE, at_least(0.2), resampled=True, departs=SMALLER)
