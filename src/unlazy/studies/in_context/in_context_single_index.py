@@ -216,7 +216,7 @@ class InContextSingleIndex(Study):
         return _by(long, "d").isel(d=-1, drop=True) / short
 
     def validate(self) -> None:
-        self.check_at_most(("rank", "d"), ("lowest_degree", "highest_degree"))
+        self.check_at_most(("rank", "d"), ("lowest_degree", "highest_degree"), ("rank", "width"))
 
     def memory(self) -> int:
         rows = max(prompt_attention.ROWS_TOGETHER, self.context, max(self.test_context))
