@@ -41,14 +41,12 @@ class Transformer(eqx.Module):
     def __call__(self, tokens: Array) -> Array:
         """The numbers (n, T) at the tokens (n, T, c), T at most the number of positions."""
 
-        def layer(hidden: Array, weights: tuple[Array, ...]) -> tuple[Array, None]:
-            attention_in, attention_out, up, bias, down = weights
-            hidden = hidden + _attention(_norm(hidden) @ attention_in, self.heads) @ attention_out
-            return hidden + jax.nn.gelu(_norm(hidden) @ up + bias) @ down, None
-
         hidden = tokens @ self.read_in + self.positions[: tokens.shape[1]]
-        layers = self.attention_in, self.attention_out, self.up, self.bias, self.down
-        return _norm(jax.lax.scan(layer, hidden, layers)[0]) @ self.readout
+        # not a scan: its gradient stores what every layer needs in stacks, which takes 1.3 times as long on the CPU
+        for i in range(len(self.up)):
+            hidden = hidden + _attention(_norm(hidden) @ self.attention_in[i], self.heads) @ self.attention_out[i]
+            hidden = hidden + jax.nn.gelu(_norm(hidden) @ self.up[i] + self.bias[i]) @ self.down[i]
+        return _norm(hidden) @ self.readout
 
     @classmethod
     def random(

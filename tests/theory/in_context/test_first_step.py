@@ -6,6 +6,7 @@ from scipy.stats import norm
 
 from unlazy.checks import InputError
 from unlazy.theory.in_context.first_step import prompt_gradient, relu_coefficients, sphere_moments
+from unlazy.theory.in_context.first_step_noise import prompt_gradient_squares, tasks_for_signal
 
 
 @pytest.fixture
@@ -161,3 +162,62 @@ def test_wrong_input_is_refused_in_one_line(change, message):
 def test_wrong_moments_are_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_squares_of_the_gradient_are_integrals_over_one_number_in_one_dimension():
+    """r = d = 1 and linear tasks: every expectation is over one number."""
+    bias, n, noise = 0.4, 3.0, 0.25
+
+    def mean(g):
+        return quad(lambda z: g(z) * norm.pdf(z), -bias, 12)[0]
+
+    value, slope_ = mean(lambda z: z * (z + bias)), mean(lambda z: z * z)
+    # f = +-x, so that y^2 = x^2 + noise; R x = x
+    q0 = mean(lambda z: (z**2 + noise) * z**2)
+    q1 = mean(lambda z: (z**2 + noise) * (z + bias) * z)
+    q2 = mean(lambda z: (z**2 + noise) * (z + bias) ** 2)
+    far, near = 1 - 1 / n, 1 / n
+    c0, c1, c2 = far * value**2 + near * q2, far * value * slope_ + near * q1, far * slope_**2 + near * q0
+    wanted = (q0 * c0 + 2 * q1 * c1 + q2 * c2) / 4
+    found = prompt_gradient_squares([[1.0]], bias, [[1.0]], 1, 1, tasks=1, context=n, noise_variance=noise)
+    np.testing.assert_allclose(found.inside, [wanted], rtol=1e-8)
+    np.testing.assert_allclose(found.outside, 0, atol=1e-12)
+
+
+def test_many_prompts_leave_the_mean_gradient(rng):
+    weights = rng.standard_normal((4, 6))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    law = weights, rng.uniform(-1, 1, 4), np.linalg.qr(rng.standard_normal((6, 2)))[0], 2, 3
+    few, many = (prompt_gradient_squares(*law, tasks=tasks, context=20) for tasks in (10, 1e15))
+    gradient = prompt_gradient(*law).gradient
+    inside = np.sum((gradient @ law[2]) ** 2, axis=1)
+    np.testing.assert_allclose(many.inside, inside, rtol=1e-5)
+    np.testing.assert_allclose(many.outside, np.sum(gradient**2, axis=1) - inside, rtol=1e-5)
+    assert (few.outside > many.outside).all()
+
+
+def test_tasks_for_signal_are_those_of_many_drawn_neurons(rng):
+    d, rank, context = 10, 2, 50
+    weights = rng.standard_normal((20_000, d))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    law = weights, rng.uniform(-1, 1, len(weights)), np.eye(d)[:, :rank], 2, 2
+    signal = np.sum(prompt_gradient(*law).gradient ** 2)
+    total = sum(np.sum(part) for part in prompt_gradient_squares(*law, tasks=1, context=context))
+    np.testing.assert_allclose(tasks_for_signal(d, rank, 2, 2, context), total / signal - 1, rtol=0.05)
+    # a share of 9/10 takes nine times as many as one half
+    ratio = tasks_for_signal(d, rank, 2, 2, context, expected_share=0.9) / tasks_for_signal(d, rank, 2, 2, context)
+    np.testing.assert_allclose(ratio, 9)
+
+
+@pytest.mark.parametrize(("degree", "power"), [(1, 1), (2, 2)])
+def test_tasks_grow_like_d_to_the_lowest_degree_where_prompts_do_too(degree, power):
+    sizes = np.array([2000, 8000])
+    tasks = [tasks_for_signal(int(d), 2, degree, degree, 4.0 * d**degree) for d in sizes]
+    np.testing.assert_allclose(np.log(tasks[1] / tasks[0]) / np.log(4), power, atol=0.02)
+
+
+def test_weights_of_other_lengths_have_no_squares():
+    with pytest.raises(InputError, match="weights must have rows of length 1, got a row of length 2"):
+        prompt_gradient_squares([[2.0, 0.0]], 0.0, [[1.0], [0.0]], 1, 1, tasks=1, context=1)
+    with pytest.raises(InputError, match="rank must be"):
+        tasks_for_signal(4, 4, 1, 1, 10)

@@ -3,7 +3,6 @@ import pytest
 
 from unlazy.training.in_context.prompt_attention import TaskFamily, draw_tasks, task_values
 from unlazy.training.in_context.prompt_learners import (
-    attention_errors,
     averaged_answers,
     index_references,
     kernel_answers,
@@ -96,16 +95,11 @@ def test_the_subspace_helps_single_index_learners():
     inputs = rng.standard_normal((400, 9, 8))
     values = task_values(family, draw_tasks(rng, family, 400), inputs @ basis)
     labels = values + 0.1 * rng.standard_normal(values.shape)
-    subspace, everywhere, attention = index_references(rng, FreshPrompts(inputs, values, labels), family)
-    assert subspace[0] == everywhere[0] == attention[0] == 1
+    subspace, everywhere = index_references(FreshPrompts(inputs, values, labels), family)
+    assert subspace[0] == everywhere[0] == 1
     # three numbers determine a parabola
     assert subspace[8] < 0.1
     assert everywhere[8] > 0.5
-    assert attention[8] < everywhere[8]
-
-
-def test_attention_has_one_error_for_each_number_of_pairs():
-    assert attention_errors(np.random.default_rng(3), TaskFamily(np.eye(4)[:, :1], 1, 2, 0.01), 5).shape == (5,)
 
 
 def test_relative_errors_are_1_for_predicting_0():

@@ -115,3 +115,14 @@ def test_what_does_not_fit_is_refused(whole):
     wrong = {**whole[0].arrays, "leaf_0": np.zeros((3, 3), np.float32)}
     with pytest.raises(InputError, match="resume must be the arrays"):
         next(train_in_segments(5, LINE, TINY, SCHEDULE, np.eye(1), resume=wrong))
+
+
+def test_rows_and_columns_of_zeros_leave_the_tasks_of_a_smaller_law():
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 2)))[0]
+    law = PromptLaw(6, 20, 0.0, rank=4, lowest_degree=1, highest_degree=1)
+    prompts = fresh_prompts(0, law, np.pad(basis, ((0, 3), (0, 2))), 4000)
+    np.testing.assert_array_equal(prompts.inputs[:, :, 3:], 0)
+    inside = prompts.inputs[:, :, :3].astype(float) @ basis
+    assert residuals(inside[:50], prompts.values[:50]) < 1e-4
+    means = np.mean(prompts.values.astype(float) ** 2, axis=1)
+    assert abs(means.mean() - 1) < 5 * means.std() / np.sqrt(len(means))

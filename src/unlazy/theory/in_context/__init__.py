@@ -27,6 +27,11 @@ if TYPE_CHECKING:
         relu_coefficients,
         sphere_moments,
     )
+    from unlazy.theory.in_context.first_step_noise import (
+        PromptGradientSquares,
+        prompt_gradient_squares,
+        tasks_for_signal,
+    )
     from unlazy.theory.in_context.landscape import (
         Landscape,
         MeasuredSlopes,

@@ -1,13 +1,14 @@
-"""Pretraining attention on prompts of single-index tasks: the subspace of the tasks, then the attention matrix.
+"""Algorithm of Oko, Song, Suzuki & Wu (2024): attention that is pretrained on prompts of single-index tasks.
 
 The model answers a query x after a prompt of n labelled inputs with
 
-    psi(x)^T Gamma phi,      psi(x) = relu(W x + b),      phi = (1/n) sum_l y_l relu(W x_l + b).
+    f = psi(x)^T Gamma phi,      psi(x) = relu(W x + b),      phi = (1/n) sum_l y_l relu(W x_l + b).
 
-Phase I takes gradient steps on W from a small diagonal Gamma, in which the initial weights cancel (weight decay 1/eta):
-W becomes the gradient, whose rows lie near the subspace of the tasks. Phase II is ridge regression for Gamma. Source:
-Oko, Song, Suzuki & Wu (2024), Algorithm 1. Prompts are drawn in the span of the weights and the subspace only, and what
-the other directions add to a gradient is drawn from its law: the cost does not grow with d.
+Phase I is one gradient step on W from unit rows and a diagonal Gamma of entries +-gamma, on the mean of (y - f)^2 over
+prompts with one query each. Its weight decay 1/eta makes the initial weights cancel: W becomes minus eta times the
+gradient, whose rows lie near the subspace of the tasks. Then the biases are drawn again, and phase II is ridge
+regression for Gamma on new prompts. Prompts are drawn in the span of the weights and the subspace only, and what the
+other directions add to the gradient is drawn from its law: exact, and the cost does not grow with d beyond the width.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice, check_whole
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.functions.orthogonal import Hermite
 
-QUERIES = ("each", "one")
 ROWS_TOGETHER = 2**14
 """Rows that are drawn together: few enough to stay in the cache."""
 _FLAT = 1e-10
@@ -37,7 +37,7 @@ class TaskFamily(NamedTuple):
     highest_degree: int
     """p."""
     noise_variance: float = 0.0
-    """Of the labels' noise in a prompt; the labels of test queries have none."""
+    """Of the labels' noise in pretraining and in prompts; the labels of test queries have none."""
 
 
 class Tasks(NamedTuple):
@@ -49,21 +49,15 @@ class Tasks(NamedTuple):
     """c, (T, p-k+1)."""
 
 
-class PretrainedLayer(NamedTuple):
-    """The first layer after phase I."""
+class FirstLayer(NamedTuple):
+    """The first layer before phase I."""
 
     weights: np.ndarray
-    """(m, d), of mean length 1."""
-    basis: np.ndarray
-    """Orthonormal columns (d, r): the r largest left singular vectors of the last gradient."""
-    first: np.ndarray
-    """The gradient of the first step, (m, d)."""
-    start: np.ndarray
-    """The unit weights (m, d) at which it was taken."""
+    """Unit rows, (m, d)."""
     biases: np.ndarray
-    """The biases (m,) of all steps."""
-    overlaps: np.ndarray
-    """|U^T U_hat|_F^2 / r after every step: 1 if the subspace is found, about r/d at random."""
+    """(m,), uniform on [-1, 1]."""
+    attention: np.ndarray
+    """The diagonal of Gamma, (m,), entries +-gamma."""
 
 
 def draw_tasks(rng: np.random.Generator, family: TaskFamily, count: int) -> Tasks:
@@ -80,101 +74,68 @@ def task_values(family: TaskFamily, tasks: Tasks, inputs: np.ndarray) -> np.ndar
     return np.einsum("itn,ti->tn", hermite, tasks.coefficients.astype(inputs.dtype))
 
 
-def drawn_gradient(
-    rng: np.random.Generator,
-    weights: np.ndarray,
-    biases: np.ndarray,
-    family: TaskFamily,
-    tasks: int,
-    context: int,
-    queries: str = "each",
+def draw_layer(rng: np.random.Generator, d: int, width: int, attention_scale: float) -> FirstLayer:
+    """The start of the algorithm, gamma = `attention_scale`."""
+    weights = unit_rows(rng.standard_normal((width, d)))
+    return FirstLayer(weights, rng.uniform(-1, 1, width), attention_scale * rng.choice([-1.0, 1.0], width))
+
+
+def first_gradients(
+    rng: np.random.Generator, layer: FirstLayer, family: TaskFamily, tasks: Sequence[int], context: int
 ) -> np.ndarray:
-    """Half of y_q grad_w [psi(x_q) phi] on fresh prompts, one task each, (m, d): its mean is `prompt_gradient`.
+    """Minus the gradient of the mean of (y - f)^2 in W, on the first T prompts for every T of `tasks`, (T's, m, d).
 
-    "one" is the literal algorithm: a prompt of n rows and one further query. "each" takes every row as the query of a
-    prompt of the n-1 others: the same mean, much less noise. With rows x_l and coefficients a_lj the gradient of neuron
-    j is sum_l a_lj x_l, where a depends on x in the span of weights and subspace only; so its part outside that span is
-    normal with covariance sum_l a_l a_l^T in each direction, and is drawn as such. Exact in law, in single precision.
+    Each prompt has a task of its own, `context` rows and one query. With rows x_l and coefficients a_lj the gradient of
+    neuron j is sum_l a_lj x_l, where a depends on x in the span of weights and subspace only; so its part outside that
+    span is normal with covariance sum_l a_l a_l^T in each direction, and is drawn as such. Exact in law, in single
+    precision. To first order in gamma its mean is 4 gamma_j times that of `unlazy.theory.prompt_gradient`.
     """
-    check_choice("queries", queries, QUERIES)
-    m, d = weights.shape
+    m, d = layer.weights.shape
     r = family.subspace.shape[1]
-    span = _span(family.subspace, weights)
-    inner = (weights @ span).astype(np.float32)
-    shift = np.asarray(biases, dtype=np.float32)
-    inside, covariance = np.zeros((m, span.shape[1])), np.zeros((m, m))
-    rows = context + (queries == "one")
-    for count in _batches(tasks, rows):
-        x = rng.standard_normal((count, rows, span.shape[1]), dtype=np.float32)
-        some = draw_tasks(rng, family, count)
-        y = task_values(family, some, x[:, :, :r])
-        noise = np.float32(family.noise_variance**0.5) * rng.standard_normal((count, context), dtype=np.float32)
-        y[:, :context] += noise
-        hidden = x @ inner.T + shift
-        a = _row_coefficients(hidden, y, context, queries).reshape(-1, m)
-        inside += a.T @ x.reshape(len(a), -1)
-        if span.shape[1] < d:
-            covariance += a.T @ a
-    found = inside @ span.T
-    if span.shape[1] < d:
-        sizes, vectors = np.linalg.eigh(covariance)
-        outside = (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ rng.standard_normal((m, d))
-        found += outside - (outside @ span) @ span.T
-    return found / tasks
-
-
-def _row_coefficients(hidden: np.ndarray, y: np.ndarray, context: int, queries: str) -> np.ndarray:
-    """a_lj for every row of every prompt, (T, rows, m)."""
-    active = hidden > 0
-    values = np.maximum(hidden, 0)
-    values *= y[:, :, None]
-    if queries == "each":
-        # a_lj = y_l 1(h_lj > 0) sum_{l' != l} y_l' relu(h_l'j) / (n (n-1))
-        a = values.sum(axis=1, keepdims=True) - values
-        a *= (y / np.float32(context * (context - 1)))[:, :, None]
-        return a * active
-    a = np.empty_like(values)
-    a[:, :context] = values[:, context:] * (y[:, :context, None] / (2 * context))
-    a[:, context:] = y[:, context:, None] * values[:, :context].mean(axis=1, keepdims=True) / 2
-    return a * active
-
-
-def pretrain_weights(
-    rng: np.random.Generator,
-    family: TaskFamily,
-    *,
-    width: int,
-    tasks: int,
-    context: int,
-    steps: int = 1,
-    queries: str = "each",
-) -> PretrainedLayer:
-    """Phase I: `steps` gradient steps, each on fresh prompts and from the unit vectors of the last gradient.
-
-    The first weights are uniform on the unit sphere, the biases on [-1, 1]; the last gradient is scaled to rows of mean
-    length 1 and has the random signs of Gamma. One step is the source's algorithm; a second one starts from weights
-    that already lean towards the subspace, which makes its signal larger by powers of d/r.
-    """
-    d, r = family.subspace.shape
     check_whole("highest_degree", family.highest_degree, check_whole("lowest_degree", family.lowest_degree, 1))
     if r > d or not np.allclose(family.subspace.T @ family.subspace, np.eye(r)):
         raise InputError(f"the subspace must be orthonormal columns (d, r) with r <= d, got shape {(d, r)}")
-    if min(width, tasks, steps) < 1 or context < 2 or width < r:
-        raise InputError(
-            f"width must be >= r = {r}, tasks and steps >= 1 and context >= 2; got width={width}, tasks={tasks}, "
-            f"steps={steps}, context={context}"
-        )
-    start = current = unit_rows(rng.standard_normal((width, d)))
-    biases = rng.uniform(-1, 1, width)
-    gradients, overlaps = [], []
-    for _ in range(steps):
-        gradients.append(drawn_gradient(rng, current, biases, family, tasks, context, queries))
-        current = unit_rows(gradients[-1])
-        basis = np.linalg.svd(gradients[-1], full_matrices=False)[2][:r].T
-        overlaps.append(np.sum((family.subspace.T @ basis) ** 2) / r)
-    signs = rng.choice([-1.0, 1.0], width)
-    last = gradients[-1] / np.linalg.norm(gradients[-1], axis=1).mean()
-    return PretrainedLayer(signs[:, None] * last, basis, gradients[0], start, biases, np.array(overlaps))
+    counts = [check_whole("tasks", count, 1) for count in tasks]
+    if context < 1 or counts != sorted(set(counts)):
+        raise InputError(f"tasks must increase and context be at least 1, got {tuple(counts)} and {context}")
+    span = _span(family.subspace, layer.weights)
+    inner, shift, attention = (
+        np.asarray(a, dtype=np.float32) for a in (layer.weights @ span, layer.biases, layer.attention)
+    )
+    total, found = np.zeros((m, d)), []
+    for more in np.diff([0, *counts]):
+        inside, covariance = np.zeros((m, span.shape[1])), np.zeros((m, m))
+        for count in _batches(int(more), context + 1):
+            x = _normals(rng, (count, context + 1, span.shape[1]))
+            y = task_values(family, draw_tasks(rng, family, count), x[:, :, :r])
+            y += np.float32(family.noise_variance**0.5) * _normals(rng, y.shape)
+            a = _row_coefficients(x @ inner.T + shift, y, attention).reshape(-1, m)
+            inside += a.T @ x.reshape(len(a), -1)
+            if span.shape[1] < d:
+                covariance += a.T @ a
+        total += inside @ span.T
+        if span.shape[1] < d:
+            sizes, vectors = np.linalg.eigh(covariance)
+            outside = (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ rng.standard_normal((m, d))
+            total += outside - (outside @ span) @ span.T
+        found.append(total.copy())
+    return np.stack(found) / np.asarray(counts)[:, None, None]
+
+
+def _row_coefficients(hidden: np.ndarray, y: np.ndarray, attention: np.ndarray) -> np.ndarray:
+    """a_lj for every row of every prompt, (T, n+1, m), of which the last is the query."""
+    n = hidden.shape[1] - 1
+    active = hidden > 0
+    values = np.maximum(hidden, 0, out=hidden)
+    asked = values[:, n]
+    phi = np.matmul(y[:, None, :n], values[:, :n])[:, 0] / np.float32(n)
+    missed = 2 * (y[:, n] - (asked * phi) @ attention)
+    pulled = missed[:, None] * attention
+    a = values
+    np.multiply(y[:, :n, None], (pulled * asked / np.float32(n))[:, None], out=a[:, :n])
+    a[:, n] = pulled * phi
+    a *= active
+    return a
 
 
 def prompt_features(
@@ -194,9 +155,9 @@ def prompt_features(
     found, done = np.empty((len(ends), len(tasks.directions), len(weights))), 0
     for count in _batches(len(tasks.directions), int(ends[-1])):
         some = Tasks(*(rows[done : done + count] for rows in tasks))
-        x = rng.standard_normal((count, ends[-1], span.shape[1]), dtype=np.float32)
+        x = _normals(rng, (count, int(ends[-1]), span.shape[1]))
         y = task_values(family, some, x[:, :, : family.subspace.shape[1]])
-        y += np.float32(family.noise_variance**0.5) * rng.standard_normal(y.shape, dtype=np.float32)
+        y += np.float32(family.noise_variance**0.5) * _normals(rng, y.shape)
         values = np.maximum(x @ inner.T + shift, 0)
         total, start = np.zeros((count, len(weights))), 0
         for i, end in enumerate(ends):
@@ -207,52 +168,57 @@ def prompt_features(
     return found[np.searchsorted(ends, contexts)]
 
 
-class Queries(NamedTuple):
-    """Fresh inputs as the model and as the tasks see them."""
-
-    features: np.ndarray
-    """psi, (Q, m)."""
-    inside: np.ndarray
-    """Coordinates in the subspace, (Q, r)."""
-
-
-def draw_queries(
-    rng: np.random.Generator, weights: np.ndarray, biases: np.ndarray, family: TaskFamily, count: int
-) -> Queries:
-    """Fresh inputs to ask about, the same for all prompts."""
-    span = _span(family.subspace, weights)
-    x = rng.standard_normal((count, span.shape[1]))
-    return Queries(np.maximum(x @ (weights @ span).T + biases, 0.0), x[:, : family.subspace.shape[1]])
+def query_features(weights: np.ndarray, biases: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """psi at inputs (..., d)."""
+    return np.maximum(inputs @ weights.T + biases, 0.0)
 
 
 def attention_path(
     query_features: ArrayLike, prompt_features: ArrayLike, labels: ArrayLike, relative_ridges: ArrayLike
 ) -> np.ndarray:
-    """Phase II: Gamma for a path of ridges when every prompt is asked the same queries, (ridges, m, m).
+    """Phase II: Gamma for a path of ridges from prompts with one query each, (ridges, m, m).
 
-    With psi_q (`query_features`, (Q, m)), phi_t (`prompt_features`, (T, m)) and `labels` (T, Q) it minimises
+    With psi_t (`query_features`, (T, m)), phi_t (`prompt_features`, (T, m)) and `labels` (T,) it minimises
 
-        mean_{t,q} (y_tq - psi_q^T Gamma phi_t)^2 + relative_ridge s |Gamma|^2,
+        mean_t (y_t - psi_t^T Gamma phi_t)^2 + relative_ridge s |Gamma|^2,
 
-    s the product of the largest eigenvalues of P = mean psi psi^T and F = mean phi phi^T. The normal equations
-    P Gamma F + relative_ridge s Gamma = mean y psi phi^T are diagonal in the eigenvectors of P and F: one decomposition
-    of each serves all ridges, and m^4 never appears.
+    s the largest eigenvalue of the mean of the squares of vec(psi phi^T). One decomposition serves all ridges: of the
+    matrix of the m^2 entries or, if there are fewer, of the T prompts.
     """
     psi, phi = (
         check_array("query_features", query_features, ndim=2),
         check_array("prompt_features", prompt_features, ndim=2),
     )
-    labels = check_array("labels", labels, ndim=2)
+    labels = check_array("labels", labels, ndim=1)
     ridges = np.atleast_1d(check_array("relative_ridges", relative_ridges, above=0))
-    if labels.shape != (len(phi), len(psi)):
-        raise InputError(f"labels must have shape (prompts, queries) = {(len(phi), len(psi))}, got {labels.shape}")
-    sizes_psi, left = np.linalg.eigh(psi.T @ psi / len(psi))
-    sizes_phi, right = np.linalg.eigh(phi.T @ phi / len(phi))
-    crossed = left.T @ (psi.T @ labels.T @ phi) @ right / labels.size
-    sizes = np.maximum(sizes_psi, 0.0)[:, None] * np.maximum(sizes_phi, 0.0)
-    if sizes[-1, -1] == 0:
+    if not len(psi) == len(phi) == len(labels):
+        raise InputError(f"labels must be as many as prompts and queries, got {len(labels)}, {len(phi)}, {len(psi)}")
+    rows = (psi[:, :, None] * phi[:, None, :]).reshape(len(psi), -1)
+    few = len(rows) < rows.shape[1]
+    sizes, vectors = np.linalg.eigh((rows @ rows.T if few else rows.T @ rows) / len(rows))
+    if sizes[-1] <= 0:
         raise InputError("query_features and prompt_features must not be 0 everywhere")
-    return left @ (crossed / (sizes + ridges[:, None, None] * sizes[-1, -1])) @ right.T
+    rotated = vectors.T @ (labels if few else rows.T @ labels) / len(rows)
+    solved = (rotated / (np.maximum(sizes, 0.0) + ridges[:, None] * sizes[-1])) @ vectors.T
+    return (solved @ rows if few else solved).reshape(len(ridges), psi.shape[1], phi.shape[1])
+
+
+def _normals(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal numbers of single precision from 24 bits each, at most 5.9, in half the time of `standard_normal`."""
+    half = (int(np.prod(shape)) + 1) // 2
+    bits = rng.bit_generator.random_raw(half).view(np.uint32) >> np.uint32(8)
+    lengths, angles = bits[:half].astype(np.float32), bits[half:].astype(np.float32)
+    lengths += np.float32(0.5)
+    lengths *= np.float32(2.0**-24)
+    np.log(lengths, out=lengths)
+    lengths *= np.float32(-2)
+    np.sqrt(lengths, out=lengths)
+    angles *= np.float32(2 * np.pi * 2.0**-24)
+    found = np.empty(2 * half, np.float32)
+    np.cos(angles, out=found[:half])
+    np.sin(angles, out=found[half:])
+    found.reshape(2, half)[:] *= lengths
+    return found[: int(np.prod(shape))].reshape(shape)
 
 
 def _span(subspace: np.ndarray, weights: np.ndarray) -> np.ndarray:

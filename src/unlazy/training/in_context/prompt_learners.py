@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlazy.training.in_context.prompt_attention import TaskFamily, pretrain_weights
-from unlazy.training.in_context.prompt_risks import attention_layer, attention_risks
+from unlazy.training.in_context.prompt_attention import TaskFamily
 from unlazy.training.in_context.transformer import FreshPrompts, relative_errors
 
 RELATIVE_PENALTIES = np.geomspace(1e-4, 10.0, 11)
@@ -23,42 +22,14 @@ def linear_references(prompts: FreshPrompts, noise_variance: float) -> np.ndarra
     return relative_errors(np.stack(answers), prompts.values)
 
 
-def index_references(rng: np.random.Generator, prompts: FreshPrompts, family: TaskFamily) -> np.ndarray:
-    """Those of kernel ridge in the tasks' subspace and in all dimensions and of pretrained attention, (3, k).
-
-    The penalty is the best on these prompts; attention gets other ones.
-    """
+def index_references(prompts: FreshPrompts, family: TaskFamily) -> np.ndarray:
+    """Those of kernel ridge in the tasks' subspace and in all dimensions, (2, k), at the best penalty on these."""
     inputs, labels = (a.astype(float) for a in (prompts.inputs, prompts.labels))
-    kernel = [
-        relative_errors(kernel_answers(seen, labels, family.highest_degree, RELATIVE_PENALTIES), prompts.values).min(
-            axis=0
-        )
+    answered = (
+        kernel_answers(seen, labels, family.highest_degree, RELATIVE_PENALTIES)
         for seen in (inputs @ family.subspace, inputs)
-    ]
-    return np.stack([*kernel, attention_errors(rng, family, inputs.shape[1])])
-
-
-def attention_errors(
-    rng: np.random.Generator,
-    family: TaskFamily,
-    test_context: int,
-    *,
-    width: int = 16,
-    biases_per_neuron: int = 2,
-    prompts_per_dimension: int = 32,
-    context: int = 512,
-    steps: int = 3,
-    fitted_prompts: int = 300,
-) -> np.ndarray:
-    """Attention over one layer of neurons, pretrained on single-index tasks, (k,); 1 with no pairs.
-
-    Each of the `steps` gradient steps has `prompts_per_dimension` d prompts of `context` rows.
-    """
-    d, rank = family.subspace.shape
-    tasks, width = prompts_per_dimension * d, max(width, rank)
-    found = pretrain_weights(rng, family, width=width, tasks=tasks, context=context, steps=steps)
-    layer = attention_layer(rng, found.weights @ found.basis @ found.basis.T, biases_per_neuron)
-    return np.concatenate([[1.0], attention_risks(rng, *layer, family, fitted_prompts, range(1, test_context))])
+    )
+    return np.stack([relative_errors(found, prompts.values).min(axis=0) for found in answered])
 
 
 def linear_answers(inputs: np.ndarray, labels: np.ndarray, penalty: float) -> np.ndarray:

@@ -33,7 +33,8 @@ class PromptLaw(NamedTuple):
 
     highest_degree = 0: f(x) = x.w, w ~ N(0, I_d/d). Otherwise f(x) = sum_{j=k}^p c_j h_j(x.beta), h_j = He_j/sqrt(j!),
     with c uniform on a sphere and beta uniform on that of an r-dimensional subspace, k = `lowest_degree` and
-    p = `highest_degree`.
+    p = `highest_degree`. `d` and `rank` are those of the arrays: a subspace of fewer dimensions, among fewer
+    coordinates, has rows and columns of zeros for the others, and one program serves all.
     """
 
     d: int
@@ -77,18 +78,22 @@ class TransformerSizes(NamedTuple):
 
 
 def draw_prompts(key: Array, law: PromptLaw, basis: Array, count: int) -> PairPrompts:
-    """`count` prompts, each with a task of its own; `basis` (d, r) spans the subspace of single-index tasks."""
+    """`count` prompts, each with a task of its own; `basis` (d, r) spans the subspace of single-index tasks.
+
+    Inputs are 0 where all of a row of the basis is, and directions where a column is.
+    """
     d, k = law.d, law.context
     linear = law.highest_degree == 0
     task = d if linear else law.rank
     degrees = 0 if linear else law.highest_degree - law.lowest_degree + 1
     drawn = normal(key, (count, k * d + k + task + degrees), jnp.float32)
-    inputs = drawn[:, : k * d].reshape(count, k, d)
+    inputs = drawn[:, : k * d].reshape(count, k, d) * jnp.any(basis != 0, axis=1)
     noise, direction, mixture = jnp.split(drawn[:, k * d :], [k, k + task], axis=1)
     if linear:
         values = (inputs @ direction[:, :, None])[:, :, 0] / math.sqrt(d)
     else:
-        along = (inputs @ (_unit(direction) @ basis.T)[:, :, None])[:, :, 0]
+        direction = _unit(direction * jnp.any(basis != 0, axis=0))
+        along = (inputs @ (direction @ basis.T)[:, :, None])[:, :, 0]
         values = jnp.einsum("jnk,nj->nk", _hermite(along, law.highest_degree)[law.lowest_degree :], _unit(mixture))
     return PairPrompts(inputs, values, values + jnp.float32(law.noise_variance**0.5) * noise)
 
