@@ -7,6 +7,7 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.training.in_context import (
         bayes,
+        causal_structure,
         concept_attention,
         linear_attention,
         mean_field_attention,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         prompt_risks,
         saddle_escape,
         subspace_learning,
+        task_pool,
         teacher_learning,
         transformer,
         transformer_runs,
