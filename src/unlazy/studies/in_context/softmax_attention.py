@@ -250,7 +250,6 @@ class SoftmaxAttention(Study):
 
         sizes = TransformerSizes(self.width, self.layers, self.heads, self.token_scale)
         schedule = Schedule(self.steps, self.steps, self.batch_size, self.step_size)
-        counts = ([int(count) for count in path] for path in (self.prompts, self.tasks))
-        return pretrain_and_compare(
-            rng, *counts, sizes, schedule, **self.as_dict("d", "context", "noise_variance", "tests")
-        )
+        prompts, tasks = ([int(count) for count in counts] for counts in (self.prompts, self.tasks))
+        law = self.as_dict("d", "context", "noise_variance", "tests")
+        return pretrain_and_compare(rng, prompts, tasks, sizes, schedule, **law)

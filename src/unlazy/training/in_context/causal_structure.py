@@ -10,7 +10,7 @@ with A1 (T, T) masked to tokens up to the own one, and A2 (S, S). The loss is - 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -105,7 +105,7 @@ def parent_attention(first: Array, parents: Array) -> Array:
     return jnp.sum(own * (parents >= 0)) / jnp.sum(parents >= 0)
 
 
-def first_gradient(key: Array, batches: int, batch_size: int, parents: Array, symbols: int, **law: ArrayLike) -> Array:
+def first_gradient(key: Array, batches: int, batch_size: int, parents: Array, symbols: int, **law: Any) -> Array:
     """- S T / b times the gradient of the loss in A1 at A1 = 0, A2 = b I, (T, T), the mean over batches.
 
     `law` has `normals`, `initial_attention_scale` (b) and `floor`.
@@ -140,7 +140,7 @@ def learn_causal_structure(
     batch_size: int,
     record_at: Sequence[int],
     tests: int,
-    **law: ArrayLike,
+    **law: Any,
 ) -> dict[str, Array]:
     """Gradient descent on fresh prompts: A1 for the first half of the steps, then A2; both throughout if `staged` is 0.
 

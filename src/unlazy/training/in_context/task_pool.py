@@ -177,7 +177,7 @@ def linear_attention_curve(
         new = gaussian_task_moments(np.eye(known.shape[1]), seen, noise_variance)
         errors = finite_size_errors(own, prompts, TINY_RIDGE, test_moments=new)
         found.append((float(errors.test_error), float(errors.pretraining_task_error)))
-    return tuple(np.array(found).T)  # type: ignore[return-value]
+    return tuple(np.array(found).T)
 
 
 def pretrain_and_compare(
