@@ -148,6 +148,7 @@ class SoftmaxAttention(Study):
             line=True,
             xlabel="pairs in the prompt",
             ylabel="error on new tasks",
+            legend="beside",
             also=(
                 Panel(
                     lambda data: data.bayes_new_task_error.isel(prompts=-1, tasks=-1).mean("seed"),
