@@ -51,8 +51,8 @@ class SoftmaxDescent(SoftmaxAttention):
         Change(
             "",
             "width 8, 24 seeds, and 2, 8, 32 prompts and one pass; first 16 and 5, and other numbers from 8 to 512",
-            "verdicts were inconclusive or, with 16 seeds, fragile; 12 trial seeds had errors 1.7, 1.9, 2.3, 1.5 and 0.9 at 2, 8, "
-            "32, 128 prompts and one pass",
+            "verdicts were inconclusive or, with 16 seeds, fragile; 12 trial seeds had errors 1.7, 1.9, 2.3, "
+            "1.5 and 0.9 at 2, 8, 32, 128 prompts and one pass",
         ),
         Change(
             "double-descent",
