@@ -103,6 +103,10 @@ REFUSED = [
     ("spectral-thresholds", {"samples_per_dimension": (2.0, 1.0)}, "samples_per_dimension must grow"),
     ("transformer-overfitting", {"n": 7}, "n must be even"),
     ("xor-overfitting", {"n": 42}, "n must"),
+    ("induction-heads", {"concentration": 0.7}, "concentration must be a multiple of 0.5, got 0.7"),
+    ("softmax-attention", {"heads": 3}, "width must be a multiple of heads = 3, got 8"),
+    ("softmax-attention", {"steps": 100}, "prompts must be at most steps times batch_size = 3200, one pass, got 16384"),
+    ("softmax-descent", {"steps": 100}, "prompts must be at most steps times batch_size = 3200, one pass, got 16384"),
 ]
 ACCEPTED = [
     ("label-noise-stages", {"flip_probability": 0.03}),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         concept_dynamics,
         concept_growth,
     )
+    from unlazy.theory.in_context.causal_structure import CausalGradient, causal_gradient
     from unlazy.theory.in_context.finite_size import (
         FiniteSizeErrors,
         PromptMoments,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from unlazy.training.in_context import (
         attention_descent,
         bayes,
+        causal_structure,
         concept_attention,
         learned_basis,
         linear_attention,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         prompt_risks,
         saddle_escape,
         subspace_learning,
+        task_pool,
         teacher_learning,
         transformer,
         transformer_runs,
