@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
+    from unlazy.theory.in_context.causal_structure import CausalGradient, causal_gradient
     from unlazy.theory.in_context.concepts import (
         ConceptDynamics,
         ConceptGrowth,
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
         concept_dynamics,
         concept_growth,
     )
-    from unlazy.theory.in_context.causal_structure import CausalGradient, causal_gradient
     from unlazy.theory.in_context.finite_size import (
         FiniteSizeErrors,
         PromptMoments,
