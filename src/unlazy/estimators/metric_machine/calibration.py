@@ -50,7 +50,8 @@ def calibrated(scores: np.ndarray, codes: np.ndarray, logits: np.ndarray | None 
     bounds = [*((0.0, high) for high in most), *[(-_MOST_SHIFT, _MOST_SHIFT)] * (classes - 1)]
     start = np.array([0.0, 1.0, 0.0, *np.zeros(classes - 1)])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return Calibration(*(float(one) for one in found[:3]), np.append(0.0, found[3:]))
+    scale, power, share = map(float, found[:3])
+    return Calibration(scale, power, share, np.append(0.0, found[3:]))
 
 
 def _logarithm(scores: np.ndarray) -> np.ndarray:

@@ -243,7 +243,8 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         learned = self._learn(X, one_hot - self._shares, codes)
         crossed, here = learned.crossed + self._shares, codes[self.metric_indices_]
         linear = crossed_logits(learned.rows, here, self._outputs, learned.halves)
-        logits, self._logits = (None, None) if linear is None else linear
+        logits = None if linear is None else linear[0]
+        self._logits = None if linear is None else linear[1]
         self._calibration = calibrated(crossed, here, logits)
         self.leave_one_out_ = self._calibration(crossed, logits)
         right = (self.leave_one_out_.argmax(axis=1) == here).astype(np.float64)
