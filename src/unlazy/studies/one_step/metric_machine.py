@@ -122,7 +122,7 @@ class MetricMachineStudy(Study):
         *changes(
             "beats-the-fixed-kernel closes-in",
             "with more than d^p samples",
-            "with fewer there is nothing to learn a product from, and the machine is a little worse",
+            "with n = 3 d there is nothing to learn a product from, and the machine is a little worse",
         ),
         *changes(
             "exponent misalignment-theory fixed-error-theory",
