@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unlazy.estimators.metric_machine import large
-from unlazy.estimators.metric_machine.kernels import (
+from unlazy.estimators.metric_machine.large import _projected, fit_all
+from unlazy.training.one_step.metric_machine.kernels import (
     DISTANCE,
     SUM,
     LaplaceKernel,
@@ -12,8 +13,7 @@ from unlazy.estimators.metric_machine.kernels import (
     gradient_outer_product,
     in_metric,
 )
-from unlazy.estimators.metric_machine.large import _projected, fit_all
-from unlazy.estimators.metric_machine.members import Shape, fit, learned_root, rounds, taught
+from unlazy.training.one_step.metric_machine.members import Shape, fit, learned_root, rounds, taught
 
 KERNELS = [
     (LaplaceKernel(SUM, 0.7, linear=0.5), np.array([1.0, 0.2, 2.0])),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.estimators.metric_machine.members import Fit, downhill, fit_in
+from unlazy.training.one_step.metric_machine.members import Fit, downhill, fit_in
 
 MOST_CENTRES = 3500
 _WORK = 1.8e11

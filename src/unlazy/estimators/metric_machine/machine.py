@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from unlazy.checks import InputError, check_whole
 from unlazy.data.table_encoder import TableEncoder
 from unlazy.estimators.metric_machine.calibration import calibrated
-from unlazy.estimators.metric_machine.kernels import DISTANCE, SUM
 from unlazy.estimators.metric_machine.large import fit_all
 from unlazy.estimators.metric_machine.logits import crossed_logits
-from unlazy.estimators.metric_machine.members import Fit, MetricRound, linear_round, refits, rounds
 from unlazy.estimators.metric_machine.report import Gain, MachineReport, direction_words
+from unlazy.training.one_step.metric_machine.kernels import DISTANCE, SUM
+from unlazy.training.one_step.metric_machine.members import Fit, MetricRound, linear_round, refits, rounds
 
 _LEAST_WEIGHT = 0.03
 _FEWEST_ROWS = 10

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         noise_moments,
         noise_penalty,
     )
+    from unlazy.theory.one_step.outer_product import outer_product_misalignment
     from unlazy.theory.one_step.several_steps import staircase_component
     from unlazy.theory.one_step.spiked import (
         FeatureOutliers,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from unlazy.training.one_step import (
         gradient_step,
         kernels,
+        metric_machine,
         noisy_copies,
         output_scale,
         own_network,

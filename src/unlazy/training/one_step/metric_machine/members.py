@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from unlazy.estimators.metric_machine.kernels import (
+from unlazy.numerics.ridge import left_out_residuals, left_out_solution, ridge_solutions
+from unlazy.training.one_step.metric_machine.kernels import (
     DISTANCE,
     SUM,
     LaplaceKernel,
@@ -15,7 +16,6 @@ from unlazy.estimators.metric_machine.kernels import (
     gradient_outer_product,
     in_metric,
 )
-from unlazy.numerics.ridge import left_out_residuals, left_out_solution, ridge_solutions
 
 BANDWIDTHS = tuple(2.0**k for k in range(-3, 5))
 POWERS, LINEAR = (1.0, 1.4), (0.0, 1.0, 10.0)
