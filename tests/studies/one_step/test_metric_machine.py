@@ -31,6 +31,6 @@ def test_the_rounds_of_a_draw_do_not_depend_on_which_are_asked_for():
         MetricMachineStudy(n=64, d=8, link="product", rounds=rounds).simulate(np.random.default_rng(0))
         for rounds in ((0, 1, 2), (2,))
     )
-    for name in ("test_error", "misalignment", "outside"):
+    for name in ("test_error", "misalignment", "metric_outside"):
         assert all_rounds[name][-1] == last[name][0]
     assert all_rounds["test_error"][0] == last["fixed_error"]

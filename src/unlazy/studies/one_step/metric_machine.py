@@ -97,7 +97,7 @@ class MetricMachineStudy(Study):
         "fixed_outside": Output("share of its gradients outside", r"1-\mathrm{tr}PG/\mathrm{tr}G", scale="log"),
         "test_error": Output(ERROR, "E", ROUNDS, scale="log"),
         "misalignment": Output("misalignment of the first directions", r"1-\cos^2", ROUNDS, scale="log"),
-        "outside": Output("share of the metric outside", r"1-\mathrm{tr}PM/\mathrm{tr}M", ROUNDS, scale="log"),
+        "metric_outside": Output("share of the metric outside", r"1-\mathrm{tr}PM/\mathrm{tr}M", ROUNDS, scale="log"),
     }
     presets = {
         "quick": {
@@ -155,8 +155,8 @@ class MetricMachineStudy(Study):
             ylabel=r"misalignment $1-\cos^2$",
             title="first directions, fixed kernel",
         ),
-        _panel("outside", "single", by="rounds", line=True, ylabel=OUTSIDE, title=r"metric, $\tanh(2x_1)$"),
-        _panel("outside", "product", by="rounds", line=True, ylabel=OUTSIDE, title="metric, $x_1x_2$"),
+        _panel("metric_outside", "single", by="rounds", line=True, ylabel=OUTSIDE, title=r"metric, $\tanh(2x_1)$"),
+        _panel("metric_outside", "product", by="rounds", line=True, ylabel=OUTSIDE, title="metric, $x_1x_2$"),
         _panel("fixed_error", "single", by="d", title="fixed kernel; dashes: forecasts", ylabel=ERROR),
         _panel("test_error", "single", by="rounds", line=True, title=r"$\tanh(2x_1)$"),
         _panel("test_error", "product", by="rounds", line=True, title="$x_1x_2$"),
@@ -225,20 +225,20 @@ class MetricMachineStudy(Study):
         """There its metric turns to the directions of the target: the log of the share outside after the last round
         over that of the first gradients is {criterion}."""
         both = (single.simulated, product.simulated)
-        return [_enough_rows(np.log(_last(data.outside) / data.fixed_outside), data) for data in both]
+        return [_enough_rows(np.log(_last(data.metric_outside) / data.fixed_outside), data) for data in both]
 
     @claim(OWN, "observation", at_most(-0.8))
     def learned_share(single, product):
         """The share of the last metric outside the directions of the target falls about as 1/n or faster: its slope
         is {criterion}."""
-        return [slope(_last(data.outside), "n", least=4) for data in (single.simulated, product.simulated)]
+        return [slope(_last(data.metric_outside), "n", least=4) for data in (single.simulated, product.simulated)]
 
     @claim(OWN, "design of the machine", at_most(1.0))
     def subtraction(single):
         """The gradients of fits to residuals of random sign have no direction: without them the share outside
         is smaller for tanh(2 x_1) with n > d, by a factor of {criterion}."""
         data = single.simulated
-        return _enough_rows(data.outside.sel(rounds=0, drop=True) / data.fixed_outside, data)
+        return _enough_rows(data.metric_outside.sel(rounds=0, drop=True) / data.fixed_outside, data)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One draw: the fixed kernel, and the metric that each round teaches the next."""
@@ -265,7 +265,7 @@ class MetricMachineStudy(Study):
             "fixed_outside": outside[0],
             "test_error": np.array(errors)[used],
             "misalignment": misalignment[1:][used],
-            "outside": outside[1:][used],
+            "metric_outside": outside[1:][used],
         }
 
     def predict(self) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def _one_prompt(
     gram = np.stack(
         [np.stack([np.broadcast_to(inner[:, None] ** 2, rho.shape), crossed], -1), np.stack([crossed, beside], -1)], -2
     )
-    moments = _Moments.of(rho, np.where(apart, s, 0.0), biases, lowest, highest)
+    moments = _GradientMoments.of(rho, np.where(apart, s, 0.0), biases, lowest, highest)
     found = []
     plane = np.stack([np.stack([np.ones_like(s), 0 * s], -1), np.stack([0 * s, 1.0 * apart], -1)], -2)
     for matrix, size in ((gram, rank), (plane - gram, d - rank)):
@@ -175,7 +175,7 @@ def _cosines(rank: int, highest: int) -> tuple[np.ndarray, np.ndarray]:
     return _jacobi(2 * highest + 4, (rank - 3) / 2, (rank - 3) / 2)
 
 
-class _Moments(NamedTuple):
+class _GradientMoments(NamedTuple):
     """Expectations over the plane, with forms in the coefficients c as matrices on the last axes; (m, nodes, ...)."""
 
     values: np.ndarray
@@ -194,7 +194,7 @@ class _Moments(NamedTuple):
     """E 1, E 1 x x^T, E relu 1 x, E relu^2: what label noise multiplies."""
 
     @classmethod
-    def of(cls, rho: np.ndarray, s: np.ndarray, biases: np.ndarray, lowest: int, highest: int) -> _Moments:
+    def of(cls, rho: np.ndarray, s: np.ndarray, biases: np.ndarray, lowest: int, highest: int) -> _GradientMoments:
         nodes, sizes = np.polynomial.legendre.leggauss(_NODES)
         start = np.clip(-biases, -_FAR, _FAR)[:, None]
         h = start + (_FAR - start) * (nodes + 1) / 2
@@ -235,7 +235,9 @@ class _Moments(NamedTuple):
         )
 
 
-def _products(moments: _Moments, gram: np.ndarray, rest: np.ndarray, context: float, noise: float) -> np.ndarray:
+def _products(
+    moments: _GradientMoments, gram: np.ndarray, rest: np.ndarray, context: float, noise: float
+) -> np.ndarray:
     """E_c[Q_0 C_0 + 2 Q_1.C_1 + Q_2 C_2] for every neuron and cosine."""
     one, turned, pulled, squared = (noise * a for a in moments.plain)
     q0 = (

@@ -70,7 +70,7 @@ def orthonormal(functions: np.ndarray, tasks: SmoothTasks) -> OrthonormalBasis:
     return OrthonormalBasis(basis @ vectors[:, ::-1], np.maximum(spectrum[::-1], 0.0))
 
 
-class Prompts(NamedTuple):
+class NonparametricPrompts(NamedTuple):
     """What attention sees of prompts, and the tasks behind them."""
 
     summaries: np.ndarray
@@ -81,13 +81,13 @@ class Prompts(NamedTuple):
 
 def draw_prompts(
     rng: np.random.Generator, tasks: SmoothTasks, count: int, context: int, noise_variance: float, basis: np.ndarray
-) -> Prompts:
+) -> NonparametricPrompts:
     """One prompt of `context` examples of each of `count` tasks."""
     functions, grid = tasks.draw(rng, count), tasks.grid
     places = rng.integers(0, grid, (count, context)) + grid * np.arange(count)[:, None]
     times = np.bincount(places.ravel(), minlength=count * grid).reshape(count, grid)
     sums = times * functions + np.sqrt(noise_variance * times) * rng.standard_normal((count, grid))
-    return Prompts(sums @ basis / context, functions)
+    return NonparametricPrompts(sums @ basis / context, functions)
 
 
 def fitted_attention(
@@ -107,7 +107,7 @@ def fitted_attention(
     return np.linalg.lstsq(gram, moment)[0].reshape(basis.shape[1], -1)
 
 
-def coefficient_error(prompts: Prompts, basis: np.ndarray, attention: np.ndarray) -> float:
+def coefficient_error(prompts: NonparametricPrompts, basis: np.ndarray, attention: np.ndarray) -> float:
     """The mean of |b - Gamma^T a|^2 over prompts, b the tasks' coefficients in the basis."""
     coefficients = prompts.functions @ basis / len(basis)
     return float(np.mean(np.sum((coefficients - prompts.summaries @ attention) ** 2, axis=1)))
