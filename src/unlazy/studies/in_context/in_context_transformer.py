@@ -117,7 +117,8 @@ class InContextTransformer(Study):
     }
     presets = {
         "quick": {
-            "linear": {"task_kind": "linear", "steps": (200, 600), "step_size": 0.02, "seeds": 4},
+            "linear": {"task_kind": "linear", "steps": (200, 500), "segment": 100, "step_size": 0.02}
+            | {"tests": 4096, "seeds": 6},
         },
         "full": {
             "linear": LARGE | {"task_kind": "linear", "d": 5, "context": 11, "noise_variance": [0.0, 0.09]},
@@ -154,10 +155,9 @@ class InContextTransformer(Study):
         Change("uses-the-subspace", "0.75, first 0.5", "0.46 +- 0.15 was measured at d = 8 with seven seeds"),
         Change(
             "",
-            "in `quick` linear tasks only, 600 steps of 4 seeds with 1024 test prompts; first also single-index tasks, "
-            "400 steps of 6 and 9 seeds with 4096",
-            "the run took 126 seconds and most verdicts were fragile; four trial seeds with 600 steps had errors from "
-            "0.12 to 0.15",
+            "in `quick` linear tasks only and 500 steps of 6 seeds; first also single-index tasks and 400 steps, then "
+            "600 steps of 4 seeds with 1024 test prompts",
+            "the first took 126 seconds, and most verdicts of both were fragile",
         ),
         *changes(
             "error-and-dimension error-and-rank rank-matters-more uses-the-subspace",

@@ -64,6 +64,7 @@ class SoftmaxDescent(SoftmaxAttention):
             "half of the label noise, first a tenth",
             "32 prompts had 0.009, with an interval across it",
         ),
+        Change("", "the claim `more-prompts-help` was removed", "it was inconclusive"),
     )
     claims = ()
     figure = panels(
