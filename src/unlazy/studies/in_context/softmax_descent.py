@@ -45,7 +45,10 @@ class SoftmaxDescent(SoftmaxAttention):
     prompts: tuple = path((*SETS, ONE_PASS), "different prompts", symbol="n", low=1, high=10_000_000, scale="log")
     tasks: tuple = path((MANY,), "pretraining tasks", symbol="k", low=1, high=100_000, scale="log")
 
-    presets = {"quick": {"main": {"seeds": 24}}, "full": {"main": LARGE | {"seeds": 8}}}
+    presets = {
+        "quick": {"main": {"batch_size": 16, "steps": 768, "prompts": (*SETS, 12288), "seeds": 14}},
+        "full": {"main": LARGE | {"seeds": 8}},
+    }
     history = (
         Change("", "sizes and numbers of prompts", "a trial run of one seed had its largest error at 32 prompts"),
         Change(
