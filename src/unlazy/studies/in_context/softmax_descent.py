@@ -112,8 +112,8 @@ class SoftmaxDescent(SoftmaxAttention):
 
     @claim("lu2024attention", "", at_least(0.0))
     def double_descent(main):
-        """After 4096 steps the error on new tasks, over all contexts, is largest at a number of prompts inside: its logarithm at 32 is
-        above its mean with 2 and 8, and above that with all of one pass, by {criterion}."""
+        """After 4096 steps the error on new tasks, over all contexts, is largest at a number of prompts inside: its
+        logarithm at 32 is above its mean with 2 and 8, and above that with all of one pass, by {criterion}."""
         needs(main.simulated, steps=LONG)
         logarithm = np.log(_errors(main))
         ends = logarithm.sel(prompts=[2, 8]).mean("prompts"), logarithm.isel(prompts=-1, drop=True)
