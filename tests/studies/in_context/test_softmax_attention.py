@@ -17,7 +17,7 @@ def number(study, name, data):
 def test_a_peak_in_the_prompts_is_seen_only_where_there_is_one(means, peak):
     dims = ("prompts", "tasks", "seen", "seed")
     values = np.broadcast_to(np.reshape(means, (4, 1, 1, 1)), (4, 1, 2, 3))
-    data = xr.Dataset({"new_task_error": (dims, values)}, {"prompts": [2, 8, 32, 16384]})
+    data = xr.Dataset({"new_task_error": (dims, values)}, {"prompts": [2, 8, 32, 16384]}, {"steps": 4096})
     assert all(bool((found > 0).all()) for found in number(SoftmaxDescent, "double-descent", data)) is peak
 
 

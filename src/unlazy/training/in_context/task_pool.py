@@ -24,7 +24,7 @@ from unlazy.checks import InputError
 from unlazy.models.transformer import Transformer
 from unlazy.theory.in_context.finite_size import finite_size_errors, gaussian_task_moments, task_moments
 from unlazy.training.in_context.prompt_learners import linear_answers
-from unlazy.training.in_context.transformer import Schedule, TransformerSizes, _optimiser
+from unlazy.training.in_context.transformer import Schedule, TransformerSizes, scheduled_optimiser
 
 _KEPT = 8
 _COMPILING = threading.Lock()
@@ -110,7 +110,7 @@ def _compiled(
     shape: tuple[int, int, int, int], sizes: TransformerSizes, schedule: Schedule
 ) -> Callable[..., Transformer]:
     total, length, d, arms = shape
-    optimiser = _optimiser(schedule)
+    optimiser = scheduled_optimiser(schedule)
 
     def run(key: Array, inputs: Array, labels: Array, prompts: Array) -> Transformer:
         start = Transformer.random(key, d + 1, 2 * length - 1, **sizes._asdict())

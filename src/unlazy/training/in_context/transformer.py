@@ -186,7 +186,7 @@ def _programs(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _P
 
 @lru_cache(maxsize=_KEPT)
 def _compiled(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _Programs:
-    optimiser = _optimiser(schedule)
+    optimiser = scheduled_optimiser(schedule)
 
     def start(key: Array) -> tuple[Transformer, Any]:
         model = Transformer.random(key, law.d + 1, 2 * law.context - 1, **sizes._asdict())
@@ -214,7 +214,8 @@ def _compiled(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _P
     )
 
 
-def _optimiser(schedule: Schedule) -> optax.GradientTransformation:
+def scheduled_optimiser(schedule: Schedule) -> optax.GradientTransformation:
+    """The optimiser of a schedule, with its step sizes."""
     rate = optax.warmup_cosine_decay_schedule(0.0, schedule.step_size, max(schedule.steps // 20, 1), schedule.steps)
     if schedule.optimiser == "adam":
         return optax.adam(rate, b2=0.98)
