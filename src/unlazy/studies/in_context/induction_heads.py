@@ -86,7 +86,7 @@ class InductionHeads(Study):
             },
         },
         "full": {
-            "stages": {"children": [1, 2, 3], "symbols": [3, 5], "context": [20, 40], "steps": 2000, "seeds": 8},
+            "stages": {"children": [1, 2, 3], "symbols": [3, 5], "context": 40, "steps": 2000, "seeds": 8},
             "together": {
                 "staged": 0,
                 "initial_attention_scale": 0.1,

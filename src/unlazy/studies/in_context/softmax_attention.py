@@ -145,6 +145,7 @@ class SoftmaxAttention(Study):
             "dropped after a look at the trial runs",
         ),
         Change("better-than-linear-attention", "asked in `full` alone", "the first run gave 0.97, interval 0.6 to 1.3"),
+        Change("", "batches as before, after a try with smaller ones and half the prompts", "verdicts were fragile"),
     )
     figure = panels(
         _curves("new_task"),

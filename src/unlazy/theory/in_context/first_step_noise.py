@@ -112,7 +112,8 @@ def tasks_for_signal(
     d = check_whole("d", d, 2, _LARGEST_COUNT)
     rank = check_whole("rank", rank, 1, d - 1)
     share = float(check_array("expected_share", expected_share, above=0, below=1, ndim=0))
-    degrees = int(lowest_degree), check_whole("highest_degree", highest_degree, 1, _LARGEST_DEGREE)
+    highest = check_whole("highest_degree", highest_degree, 1, _LARGEST_DEGREE)
+    degrees = check_whole("lowest_degree", lowest_degree, 1, highest), highest
     rows_seen = float(check_array("context", context, low=1, high=_LARGEST_COUNT, ndim=0))
     noise = float(check_array("noise_variance", noise_variance, low=0, high=1e6, ndim=0))
     nodes, sizes, biases, heights = *_sphere_shares(d, rank), *np.polynomial.legendre.leggauss(16)

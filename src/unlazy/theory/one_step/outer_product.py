@@ -22,7 +22,7 @@ def outer_product_misalignment(link: Any, n: ArrayLike, d: ArrayLike, test_error
     d grow in proportion, for kernels of |x - x'| and x.x'; with about d^2 samples other degrees begin to count.
 
     >>> print(outer_product_misalignment("erf", n=[100, 400, 1600], d=20, test_error=0.06))
-    [0.01899 0.004816 0.001208]
+    [0.026158   0.00667036 0.00167597]
     """
     slope = link_moments(link).linear
     samples, dimension = check_array("n", n, above=0, high=LARGEST), check_array("d", d, low=1, high=LARGEST)
