@@ -196,6 +196,7 @@ def test_many_prompts_leave_the_mean_gradient(rng):
     assert (few.outside > many.outside).all()
 
 
+@pytest.mark.slow
 def test_tasks_for_signal_are_those_of_many_drawn_neurons(rng):
     d, rank, context = 10, 2, 50
     weights = rng.standard_normal((20_000, d))

@@ -14,8 +14,9 @@ from unlazy.lab.claims import at_least, at_most
 from unlazy.lab.measures import slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.in_context.landscape import descent_time
-from unlazy.training.in_context.attention_descent import DENSITY
 
+DENSITY = 4.0
+"""Of a rotated teacher under the law of newborn neurons, at most: d/k coordinates, and half of a sphere."""
 LARGEST, EVERY, RAMP = 8, 5, 20
 """Features at most; steps between records and between rebirths; steps until the step size is reached."""
 HALVING = float(descent_time(0.5, 0.25, 1, 1, 1))

@@ -20,9 +20,6 @@ from jax.typing import ArrayLike
 from unlazy.random import normal
 from unlazy.training.in_context.mean_field_attention import FeatureMoments, State, best_loss, gaussian_moments
 
-DENSITY = 4.0
-"""Of a rotated teacher under the base law, at most: d/k coordinates, and half of a sphere."""
-
 
 class DescentRecords(NamedTuple):
     """Before every step of one run, (steps,) each; where neurons are redrawn, right after that."""
