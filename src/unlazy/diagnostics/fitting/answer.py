@@ -12,7 +12,7 @@ import numpy as np
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.diagnostics.fitting import pages
 from unlazy.diagnostics.fitting.candidates import CLASSES, NUMBERS, candidates
-from unlazy.diagnostics.fitting.contest import Contest, contest
+from unlazy.diagnostics.fitting.contest import Contest, contest, row_losses
 from unlazy.diagnostics.table import check_names, check_target_names, read_table
 
 if TYPE_CHECKING:
@@ -198,22 +198,16 @@ def _importances(
     here, truth = inputs.iloc[rows].reset_index(drop=True), target[rows]
     base = found.results[0].losses.mean()
 
-    def losses(table: Any) -> np.ndarray:
-        if kind == NUMBERS:
-            return (best.model.predict(table) - truth) ** 2
-        shares = np.maximum(best.model.predict_proba(table), 1e-6)
-        return -np.log(shares[np.arange(len(truth)), np.searchsorted(best.model.classes_, truth)])
-
-    before, found_importances = losses(here), {}
+    before, importances = row_losses(best.model, here, truth, kind), {}
     for name in here.columns:
         rises = []
         for _ in range(_SHUFFLES):
             shuffled = here.copy()
             shuffled[name] = here[name].to_numpy()[random.permutation(len(here))]
-            rises.append(losses(shuffled) - before)
+            rises.append(row_losses(best.model, shuffled, truth, kind) - before)
         rise = np.mean(rises, axis=0) / base
         spread = 1.96 * rise.std(ddof=1) / np.sqrt(len(rise))
-        found_importances[str(name)] = ExplainedShare(
+        importances[str(name)] = ExplainedShare(
             float(rise.mean()), float(rise.mean() - spread), float(rise.mean() + spread)
         )
-    return dict(sorted(found_importances.items(), key=lambda pair: -pair[1].value))
+    return dict(sorted(importances.items(), key=lambda pair: -pair[1].value))

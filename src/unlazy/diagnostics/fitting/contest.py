@@ -92,6 +92,15 @@ def chosen(names: Sequence[str], losses: np.ndarray) -> str:
     return names[best]
 
 
+def row_losses(model: Any, rows: Any, truth: np.ndarray, kind: str) -> np.ndarray:
+    """Squared errors of numbers, log losses of classes."""
+    if kind == NUMBERS:
+        return (model.predict(rows) - truth) ** 2
+    shares = np.maximum(model.predict_proba(rows), _LEAST_SHARE)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return -np.log(shares[np.arange(len(truth)), np.searchsorted(model.classes_, truth)])
+
+
 def _judged(
     candidate: Contender, inputs: Any, target: np.ndarray, kind: str, folds: list[tuple[np.ndarray, np.ndarray]]
 ) -> HeldOutResult:
@@ -100,13 +109,9 @@ def _judged(
     for train, test in folds:
         model = candidate.build().fit(inputs.iloc[train], target[train])
         rows, truth = inputs.iloc[test], target[test]
+        losses.append(row_losses(model, rows, truth, kind))
         if kind == CLASSES:
-            shares = np.maximum(model.predict_proba(rows), _LEAST_SHARE)
-            shares /= shares.sum(axis=1, keepdims=True)
-            losses.append(-np.log(shares[np.arange(len(test)), np.searchsorted(model.classes_, truth)]))
-            wrong.append(model.classes_[shares.argmax(axis=1)] != truth)
-        else:
-            losses.append((model.predict(rows) - truth) ** 2)
+            wrong.append(model.predict(rows) != truth)
     found = np.concatenate(losses)
     if not np.isfinite(found).all():
         raise ValueError("a prediction was not finite")

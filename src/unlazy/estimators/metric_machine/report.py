@@ -53,7 +53,7 @@ class MachineReport:
         columns = listed([f"{name} ({share:.0%})" for name, share in list(self.importances.items())[:_SAID_COLUMNS]])
         lines = [
             f"metric machine: {self.n} rows taught the metric",
-            f"{self.score_word:<16}{self.score:.3f}, 95% interval {low:.3f} to {high:.3f}",
+            f"{self.score_word:<16} {self.score:.3f}, 95% interval {low:.3f} to {high:.3f}",
             *(f"{'error of ' + name:<16} {gain} times that of the machine" for name, gain in self.gains.items()),
             f"{'what matters':<16} {columns}",
             *(
