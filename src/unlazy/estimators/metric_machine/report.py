@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHOWN_COLUMNS, _SAID_COLUMNS, _SAID_PARTS = 12, 3, 3
-_GREY = "0.6"
+_LEAST_SHARE = 0.005
 
 
 class Gain:
@@ -50,12 +50,13 @@ class MachineReport:
 
     def __str__(self) -> str:
         low, high = self.score_interval
-        columns = listed([f"{name} ({share:.0%})" for name, share in list(self.importances.items())[:_SAID_COLUMNS]])
+        largest = list(self.importances.items())[:_SAID_COLUMNS]
+        said = [f"{name} ({share:.0%})" for name, share in largest if share >= _LEAST_SHARE]
         lines = [
             f"metric machine: {self.n} rows taught the metric",
             f"{self.score_word:<16} {self.score:.3f}, 95% interval {low:.3f} to {high:.3f}",
             *(f"{'error of ' + name:<16} {gain} times that of the machine" for name, gain in self.gains.items()),
-            f"{'what matters':<16} {columns}",
+            f"{'what matters':<16} {listed(said) if said else 'no column'}",
             *(
                 f"{f'direction {place}':<16} {share:.0%} of the metric: {words}"
                 for place, (share, words) in enumerate(zip(self.direction_shares, self.directions, strict=True), 1)
