@@ -20,6 +20,8 @@ def main() -> None:
 
         if heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Whoever asks politely gets what Ctrl-C gives: children ended, what was finished stored, exit code 3.
+            signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         program()
     except KeyboardInterrupt:
         _end()

@@ -179,9 +179,9 @@ def test_the_printed_address_can_be_opened():
     assert reachable("0.0.0.0") not in ("0.0.0.0", "")
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    store = tmp_path_factory.mktemp("explorer") / "store.sqlite"
+@contextlib.contextmanager
+def explorer(folder):
+    store = folder / "store.sqlite"
     command = [sys.executable, "-m", "unlazy", "explore", "spike", "--no-browser", "--port", "0", "--store", str(store)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     found = re.search(r"http://127\.0\.0\.1:(\d+)/\?study=spike", process.stdout.readline())
@@ -189,6 +189,12 @@ def served(tmp_path_factory):
     yield process, int(found[1])
     process.kill()
     process.communicate()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with explorer(tmp_path_factory.mktemp("explorer")) as running:
+        yield running
 
 
 def call(port, method, path, body=None, **headers):
@@ -291,10 +297,10 @@ def test_it_listens_on_one_address_alone(served):
         socket.create_connection(("127.0.0.2", port), timeout=5)
 
 
-def test_control_c_ends_it_while_a_page_is_open(served):
-    process, port = served
-    with connect(f"ws://127.0.0.1:{port}/ws?session_id=open"):
-        process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_control_c_and_sigterm_end_it_while_a_page_is_open(tmp_path, number):
+    with explorer(tmp_path) as (process, port), connect(f"ws://127.0.0.1:{port}/ws?session_id=open"):
+        process.send_signal(number)
         _, errors = process.communicate(timeout=30)
     assert process.returncode in (0, 3)
     assert "Traceback" not in errors

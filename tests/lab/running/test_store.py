@@ -106,8 +106,25 @@ def test_a_damaged_file_is_named(study, store):
     content = bytearray(store.read_bytes())
     content[4096:] = b"\xab" * (len(content) - 4096)
     store.write_bytes(content)
-    with pytest.raises(InputError, match=store.name):
+    with pytest.raises(InputError, match=store.name), pytest.warns(UserWarning, match="is damaged"):
         unlazy.run(study("Hosted"), store=store)
+
+
+def test_a_damaged_page_is_told_though_the_rows_that_are_asked_for_are_whole(study, store):
+    first = unlazy.run(study("Hosted"), store=store)
+    with Store(store) as opened:
+        assert opened.damage() == ""
+        for number in range(400):
+            # After all others, so that the last page has rows of this study alone.
+            key = b"\xff" + number.to_bytes(15, "big")
+            opened.write("zzz", "f", {key: "{}"}, [Row(key, 0, 1.0, {"x": np.zeros(400)}, "{}")])
+    content = bytearray(store.read_bytes())
+    content[-4096:-4032] = b"\xab" * 64
+    store.write_bytes(content)
+    with pytest.warns(UserWarning, match=f"store .*{store.name} is damaged"):
+        again = unlazy.run(study("Hosted"), store=store)
+    assert again.computed == 0
+    xr.testing.assert_identical(first.simulated, again.simulated)
 
 
 def a_foreign_database(file):

@@ -127,6 +127,11 @@ class Laboratory:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def warn_of_damage(self) -> None:
+        """Damaged rows are computed again when they are asked for; a damaged file is told even if none is."""
+        if damage := self.store.damage():
+            self.tell(Event("warned", message=damage))
+
     def free(self) -> int:
         """The bytes that what runs at the same time may have: the budget, or a quarter of what is free now."""
         return memory_budget() if self.budget is None else self.budget

@@ -114,6 +114,7 @@ def reproduce(
     broken: dict[str, str] = {}
 
     with Laboratory(store, cluster, memory, tell) as laboratory:
+        laboratory.warn_of_damage()
         memory_budget = laboratory.free()
         if jobs is None:
             jobs = 1 if cluster is not None else default_jobs(cores(), memory_budget)

@@ -75,6 +75,7 @@ def run(
     """
     asked = ask(study, preset, set, over, seeds, stream)
     with Laboratory(store, cluster, memory, progress) as laboratory:
+        laboratory.warn_of_damage()
         return laboratory.run(*asked)
 
 

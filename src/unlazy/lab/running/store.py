@@ -21,7 +21,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab.running.arithmetic import made_wrong
-from unlazy.words import brief
+from unlazy.words import brief, in_one_line
 
 SCHEMA = 1
 _APPLICATION = 0x756E6C7A
@@ -232,6 +232,11 @@ class Store:
             "JOIN results USING (point) GROUP BY study, fingerprint ORDER BY study",
         )
         return [Contents(*row) for row in found]
+
+    def damage(self) -> str:
+        """What is wrong with the file, also in pages that nobody asked for; empty if nothing is."""
+        (found,) = next(self._query("PRAGMA quick_check(1)"))
+        return "" if found == "ok" else f"store {self.path} is damaged ({in_one_line(found)}); move it away"
 
     def made_by(self) -> dict[str, int]:
         """How many instances there are by the versions that made them."""

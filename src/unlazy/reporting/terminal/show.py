@@ -277,6 +277,8 @@ def store(opened: Store) -> None:
         state = "own file" if c.study not in current else "current" if current[c.study] == c.fingerprint else "stale"
         table.add_row(c.study, str(c.instances), f"{c.bytes / 2**20:.2f}", f"{c.seconds:.1f}", state)
     console.print(table)
+    if damage := opened.damage():
+        console.print(damage)
     wrong: Counter[str] = Counter()
     for versions, instances in made_by.items():
         if jaxlib := made_wrong(versions):
