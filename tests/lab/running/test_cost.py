@@ -1,13 +1,18 @@
 """What a run would cost, without running it."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import unlazy
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.running.cost import operations, outlook, peak_bytes
+from unlazy.lab.running import cost, evidence, execute
+from unlazy.lab.running.cost import costs, operations, outlook, peak_bytes
+from unlazy.lab.running.laboratory import Laboratory
 
 
 def test_every_study_has_the_papers_sizes_and_they_are_valid():
@@ -67,3 +72,42 @@ def test_traced_work_grows_with_the_papers_sizes(store):
     quick, full = (outlook([cls], preset, store).studies[0] for preset in ("quick", "full"))
     assert full.seconds > quick.seconds
     assert full.bytes >= quick.bytes
+
+
+def test_compiling_is_in_the_estimate_and_grows_with_the_program(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "folder", lambda: tmp_path)
+    long, short = (registry.find(name) for name in ("cutmix", "mean-field-particles"))
+    found = outlook([long, short], "quick", store).studies
+    with Laboratory(store) as laboratory:
+        programs = [costs(laboratory, cls, preset_grids(cls, "quick")) for cls in (long, short)]
+    for whole, parts in zip(found, programs, strict=True):
+        simulating, compiling = (sum(getattr(c, f"{kind}_seconds") for c in parts) for kind in ("core", "compile"))
+        assert whole.seconds == pytest.approx(simulating + compiling)
+    assert programs[0][0].compile_seconds > programs[1][0].compile_seconds > 1
+
+
+def test_what_is_on_record_is_not_guessed(store, tmp_path, monkeypatch):
+    cls = registry.find("cutmix")
+    identity = evidence._identity(cls, "full")
+    run = {"date": "2026-01-01", "core_hours": 0.5, **identity, "claims": {}}
+    (tmp_path / "full.json").write_text(json.dumps({cls.name: {"main": run}}))
+    monkeypatch.setattr(evidence, "folder", lambda: tmp_path)
+    found = outlook([cls], "full", store).studies[0]
+    assert (found.seconds, found.known_from) == (1800, "on record")
+    (tmp_path / "full.json").write_text(json.dumps({cls.name: {"main": {**run, "grid": "another"}}}))
+    assert outlook([cls], "full", store).studies[0].known_from != "on record"
+
+
+def test_a_program_is_traced_once_and_its_size_remembered(store, tmp_path, monkeypatch):
+    cls, traces = registry.find("cutmix"), []
+    monkeypatch.setattr(cost, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cost, "traced", lambda chunk: traces.append(chunk) or execute.traced(chunk))
+    cost._known_sizes.cache_clear()
+    first = outlook([cls], "quick", store)
+    assert len(traces) == first.studies[0].programs > 0
+    with (tmp_path / "program_sizes").open("a") as file:
+        file.write("a line that was cut o")
+    cost._known_sizes.cache_clear()
+    assert outlook([cls], "quick", store).studies == first.studies
+    assert len(traces) == first.studies[0].programs
+    cost._known_sizes.cache_clear()

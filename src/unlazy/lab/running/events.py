@@ -18,14 +18,15 @@ class Event:
     `kind` is estimated (`count` instances are missing and may take `seconds`), begun (`count` instances are missing),
     advanced (by `count`), waiting (for `count` that another process computes), simulated (`count` in all, also where
     that was cut short), warned. Of `reproduce`, and of a process that works for another, also ended (`count` were
-    computed in `seconds`, `run` has the verdicts), oversized (it does not fit into its share of the memory), refused,
-    failed or cancelled, and `message` says why.
+    computed in `seconds`, and in `processor_seconds` of that process; `run` has the verdicts), oversized (it does not
+    fit into its share of the memory), refused, failed or cancelled, and `message` says why.
     """
 
     kind: str
     study: str = ""
     count: int = 0
     seconds: float = 0.0
+    processor_seconds: float = 0.0
     bytes: int = 0
     message: str = ""
     run: Any = None

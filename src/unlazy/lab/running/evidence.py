@@ -37,7 +37,7 @@ class Record:
     stream: str
     date: str
     core_hours: float
-    """Of the whole study."""
+    """Of the whole study, on the processor; of runs that were interrupted, by what the last part took."""
     verdict: str
     measured: float | str | None
     low: float | str | None
@@ -101,6 +101,15 @@ def records(study: type[Study], claim: Claim, kind: str) -> list[Record]:
     return found
 
 
+def core_seconds(study: type[Study], preset: str) -> float | None:
+    """What a preset took in all when it was last recorded, by whatever code; None if it was not, or on other points."""
+    kind = next((kind for kind, one in _PRESETS.items() if one == preset), None)
+    runs = list(_stored(folder() / f"{kind}.json").get(study.name, {}).values())
+    if not runs or runs[-1]["grid"] != _identity(study, preset)["grid"]:
+        return None
+    return 3600 * runs[-1]["core_hours"]
+
+
 def told(study: type[Study], claim: Claim) -> tuple[str, ...]:
     """What is recorded of a claim, in sentences."""
     fresh, full = records(study, claim, FRESH), records(study, claim, FULL)
@@ -149,7 +158,7 @@ def recorder(file: Path | None, kind: str, stream: str) -> Callable[[Run], None]
         }
         own = {name: one for name, one in kept.get(run.study.name, {}).items() if identity.items() <= one.items()}
         today = f"{datetime.now(UTC):%Y-%m-%d}"
-        own[stream] = {"date": today, "core_hours": _rounded(run.cost / 3600), **identity, "claims": claims}
+        own[stream] = {"date": today, "core_hours": _rounded(run.core_seconds / 3600), **identity, "claims": claims}
         kept[run.study.name] = own
         write_at_once(json.dumps(as_json(dict(sorted(kept.items()))), indent=1, allow_nan=False) + "\n", file)
 

@@ -150,16 +150,18 @@ class Laboratory:
 
     def run(self, study: type[Study], grids: Grids, command: str = "") -> Run:
         """Simulate what is missing of the grids, and judge the study's claims."""
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         for grid in grids.values():
             grid.validate()
         collectors, computed = self.simulate(study, grids)
+        # Where others compute, this process does not know what it took.
+        busy = time.process_time() - busy if isinstance(self.executor, InProcess) else 0.0
         # Claims see what diverged instances left, so that shares stay shares of yes and no; the judge knows of them.
         seen = {name: Part(one.dataset(), dataset.predicted(grids[name])) for name, one in collectors.items()}
         verdicts = tuple(judge(claim, seen) for claim in study.claims)
         parts = {n: part._replace(simulated=dataset.without_diverged(part.simulated)) for n, part in seen.items()}
         cost = sum(collector.seconds for collector in collectors.values())
-        return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command)
+        return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command, busy)
 
     def load(self, study: type[Study], grids: Grids) -> tuple[dict[str, dataset.Collector], list[Work]]:
         """What the store has of the grids, and per group what it lacks."""

@@ -130,7 +130,12 @@ def reproduce(
                         cls, preset_grids(cls, preset, stream=stream), command_line(cls, preset, stream=stream)
                     )
                     if work is not None:
-                        run = dataclasses.replace(run, computed=work.count, seconds=run.seconds + work.seconds)
+                        run = dataclasses.replace(
+                            run,
+                            computed=work.count,
+                            seconds=run.seconds + work.seconds,
+                            processor_seconds=work.processor_seconds,
+                        )
                     if each is not None:
                         each(run)
             except (WrongNumbers, OutOfTime):

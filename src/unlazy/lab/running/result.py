@@ -35,6 +35,15 @@ class Run:
     cost: float
     """The seconds of simulation that the results took when they were computed, in this run or before."""
     command: str
+    processor_seconds: float = 0.0
+    """What this run computed took on the processor, with compilation; 0 where that is not known, as on a cluster."""
+
+    @property
+    def core_seconds(self) -> float:
+        """What all instances take on the processor, by those that this run computed; else the seconds of simulation."""
+        if not self.computed or not self.processor_seconds:
+            return self.cost
+        return self.processor_seconds * sum(grid.instances for grid in self.grids.values()) / self.computed
 
     @property
     def simulated(self) -> xr.Dataset | dict[str, xr.Dataset]:

@@ -67,7 +67,7 @@ def serve(
 
 
 def _answer(laboratory: Laboratory, study: str, preset: str, estimate: bool = False, **options: Any) -> Event:
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     cls = registry.find(study)
     grids = _grids(cls, preset, **options)
     if estimate:
@@ -75,7 +75,8 @@ def _answer(laboratory: Laboratory, study: str, preset: str, estimate: bool = Fa
         expected, most = sum(c.seconds for c in found), max(c.bytes for c in found)
         return Event("estimated", count=sum(c.missing for c in found), seconds=expected, bytes=most)
     _, computed = laboratory.simulate(cls, grids)
-    return Event("ended", count=computed, seconds=time.perf_counter() - start)
+    busy = time.process_time() - busy
+    return Event("ended", count=computed, seconds=time.perf_counter() - start, processor_seconds=busy)
 
 
 def _grids(cls: type[Study], preset: str, part: str | None = None, **options: Any) -> dict[str, ParameterGrid]:

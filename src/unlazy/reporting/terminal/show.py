@@ -254,7 +254,8 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
     console.print(table)
     console.print(
         f"{cls.name}: {sum(c.instances for c in programs)} instances, {sum(c.missing for c in programs)} missing, "
-        f"{len(programs)} programs, about {_seconds(sum(c.seconds for c in programs))} s besides compilation"
+        f"{len(programs)} programs, about {_seconds(sum(c.seconds for c in programs))} s besides "
+        f"{_seconds(sum(c.compile_seconds for c in programs))} s of compilation"
     )
 
 

@@ -183,8 +183,8 @@ def outlook(planned: Outlook) -> None:
         f"programs to compile, about {number(planned.core_seconds / 3600)} core hours for {len(known)} of them"
     )
     console.print(
-        "Core hours are rough, within a factor of several: sizes scale the stored seconds of the quick preset, "
-        "compilation is not in them. Memory is that of the largest instance."
+        "Core hours are rough, within a factor of several where they are not on record: sizes scale the stored seconds "
+        "of the quick preset, compilation goes by the length of the programs. Memory is that of the largest instance."
     )
     for c in planned.too_large:
         console.print(
