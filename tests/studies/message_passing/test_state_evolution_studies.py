@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from unlazy.checks import InputError
+from unlazy.studies.message_passing.hard_phase import HardPhaseStudy
 from unlazy.studies.message_passing.lasso_error import LassoError
 from unlazy.studies.message_passing.mixture_classification import MixtureClassification
 
@@ -43,3 +45,19 @@ def test_a_lasso_fit_satisfies_its_optimality_conditions():
         np.testing.assert_allclose(found["training_error"][i], np.mean((y - design @ fit) ** 2), rtol=1e-4)
         np.testing.assert_allclose(found["coefficient_error"][i], np.mean((fit - signal) ** 2), rtol=1e-3)
         assert found["selected_share"][i] == np.mean(fit != 0)
+
+
+def test_more_samples_than_the_program_has_are_refused():
+    with pytest.raises(InputError, match=r"samples_per_dimension must be at most most_samples = 1\.7, got 2"):
+        HardPhaseStudy(samples_per_dimension=2.0).validate()
+
+
+def test_signs_are_found_with_many_samples_and_not_with_few(tmp_path):
+    from unlazy.lab.running.run import run
+
+    few = {"d": 150, "most_samples": 2.5}
+    axes = {"samples_per_dimension": [1.0, 2.5]}
+    result = run(HardPhaseStudy, set=few, over=axes, seeds=8, store=tmp_path / "store.sqlite")
+    found = result.simulated["signs"].found.mean("seed")
+    assert found.sel(samples_per_dimension=1.0) == 0
+    assert found.sel(samples_per_dimension=2.5) >= 0.75

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
         multiclass_clusters,
         multiclass_teacher,
     )
+    from unlazy.theory.message_passing.optimal import (
+        HardPhase,
+        NormalWeights,
+        OptimalEstimate,
+        SignWeights,
+        SparseWeights,
+        hard_phase,
+        optimal_estimate,
+    )
     from unlazy.theory.message_passing.sequential import (
         CovarianceEnsemble,
         StaticSolution,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         digit_fits,
         linear_fits,
         matrix_amp,
+        optimal_amp,
         sequential,
         softmax_fits,
     )
