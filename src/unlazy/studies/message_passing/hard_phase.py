@@ -200,5 +200,5 @@ class HardPhaseStudy(Study):
             "found": float(best.algorithmic_overlap > FOUND),
             "optimal_overlap": best.overlap,
             "optimal_error": best.error,
-            "logistic_error": np.min(fits.test_error),
+            "logistic_error": np.asarray(fits.test_error).min(),
         }

@@ -185,7 +185,7 @@ class _FixedPoints:
 
             return float(np.exp(scalar_minimum(height, logs[i], logs[i + 2], 1e-9)[0]))
 
-        return [turn(i) for i in np.flatnonzero(rises[:-1] != rises[1:])]
+        return [turn(i) for i in np.flatnonzero(rises[:-1] != rises[1:]).tolist()]
 
     def _information(self, unknown: np.ndarray) -> np.ndarray:
         """What a label tells of the weights when a share of them is unknown."""
