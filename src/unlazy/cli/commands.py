@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import time
 from pathlib import Path
@@ -31,10 +32,9 @@ from unlazy.cli.options import (
     complete_study,
 )
 from unlazy.cli.output import check_figure, print_json, save_figure, say
-from unlazy.lab import registry
+from unlazy.lab import catalogue, registry
 from unlazy.lab.grid import MAIN
 from unlazy.lab.parse import parse_duration
-from unlazy.lab.sources import named
 
 if TYPE_CHECKING:
     from unlazy.lab.running.result import Run
@@ -71,23 +71,13 @@ def _main(
 @app.command("list")
 def list_(topic: Topics = None, as_json: AsJson = False) -> None:
     """Show the studies with topic, source and claims."""
-    studies = registry.all_studies(topic)
+    found = catalogue.entries(topic)
     if as_json:
-        described = [
-            {
-                "name": s.name,
-                "topic": s.topic,
-                "question": s.question,
-                "source": named(s.sources),
-                "claims": [{"id": c.id, "statement": c.statement, "source": c.source} for c in s.claims],
-            }
-            for s in studies
-        ]
-        print_json({"studies": described})
+        print(json.dumps({"studies": [entry._asdict() for entry in found]}))
         return
-    from unlazy.reporting.terminal import show
+    from unlazy.reporting.terminal import listing
 
-    show.studies(studies)
+    print(listing.studies(found))
 
 
 @app.command("show")

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from unlazy.checks import InputError, check_choice, check_whole
 from unlazy.lab.parameters import MOST_POINTS, entries
 from unlazy.lab.study import Study, preset_parts
@@ -152,6 +150,8 @@ def default_grid(
 
 def spread(start: float, stop: float, count: int, scale: str = "linear") -> list[float]:
     """`count` values from `start` to `stop`, evenly spaced, or geometrically where scale is 'log'."""
+    import numpy as np
+
     if scale == "log" and start > 0 and stop > 0:
         return np.geomspace(start, stop, count).tolist()
     return np.linspace(start, stop, count).tolist()
