@@ -13,6 +13,7 @@ from unlazy.app.theory import TheoryLines, found
 from unlazy.app.words import theory_note
 from unlazy.checks import InputError
 from unlazy.lab import registry
+from unlazy.lab.running import pack
 from unlazy.lab.running.laboratory import Laboratory
 
 STUDY = "ridge-equivalent"
@@ -52,6 +53,19 @@ def test_what_the_store_has_of_the_points_is_drawn(explored):
     theory = found(more).lines(more)
     assert marks(picture.panel(more, theory, some, "risk")) >= marks(picture.panel(more, theory, None, "risk")) + 3
     assert "9 of these 20 instances" in theory_note(more, theory, some)
+
+
+def test_shipped_results_are_shown_where_the_store_has_nothing(explored, tmp_path, monkeypatch):
+    setting, _, points, store = explored
+    file = tmp_path / "quick.pack"
+    # The quick preset, as if it were these points.
+    monkeypatch.setattr(pack, "preset_grids", lambda *_: {setting.part: setting.grid})
+    assert [packed.how for packed in pack.write(file, [setting.study], store)] == ["rounded"]
+    nowhere = str(tmp_path / "no.sqlite")
+    assert picture.stored(setting, nowhere) is None
+    monkeypatch.setattr(pack, "default_file", lambda: file)
+    np.testing.assert_allclose(picture.stored(setting, nowhere).risk, points.risk, rtol=1e-7)
+    assert not (tmp_path / "no.sqlite").exists()
 
 
 def test_powers_of_ten_are_plain_text():

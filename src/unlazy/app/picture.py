@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unlazy.app.setting import ExplorerSetting
 from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
@@ -28,31 +26,23 @@ _DRAWING = threading.Lock()
 
 
 def stored(setting: ExplorerSetting, store: str | None) -> xr.Dataset | None:
-    """What the store has of the simulation at the setting's points, or None if it has nothing; nothing is computed.
+    """What the store, or the shipped results, have of the simulation at the setting's points; None if it is nothing.
 
-    Instances that it lacks are not a number, and the attribute `missing` counts them.
+    Nothing is computed. Instances that are missing are not a number, and the attribute `missing` counts them.
     """
-    from unlazy.lab.running.dataset import without_diverged
+    from unlazy.lab.running.dataset import Collector, without_diverged
     from unlazy.lab.running.laboratory import Laboratory
+    from unlazy.lab.running.pack import fill
     from unlazy.lab.running.store import Store, default_path
 
-    if not (default_path() if store is None else Path(store)).is_file():
+    collector = Collector(setting.grid)
+    if (default_path() if store is None else Path(store)).is_file():
+        with Store(store) as opened, Laboratory(opened) as laboratory:
+            collector = laboratory.load(setting.study, {setting.part: setting.grid})[0][setting.part]
+    fill(collector)
+    if collector.missing.all():
         return None
-    with Store(store) as opened, Laboratory(opened) as laboratory:
-        collectors, work = laboratory.load(setting.study, {setting.part: setting.grid})
-        collector, lacking = collectors[setting.part], {instance for w in work for instance in w.missing}
-        total = setting.grid.instances
-        if len(lacking) == total:
-            return None
-        if lacking:
-            there = next(
-                p for p in range(setting.grid.size) if any((p, s) not in lacking for s in range(setting.seeds))
-            )
-            row = next(iter(opened.read(work[0].keys([there])[there], setting.grid.seeds)[0].values()))
-            empty = {name: np.full(row.arrays[name].shape, np.nan) for name in setting.study.simulated_outputs()}
-            for point, seed in lacking:
-                collector.put(point, seed, empty)
-        return without_diverged(collector.dataset()).assign_attrs(missing=len(lacking))
+    return without_diverged(collector.dataset(partly=True)).assign_attrs(missing=int(collector.missing.sum()))
 
 
 def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None, output: str) -> str:
