@@ -23,21 +23,21 @@ def imports():
     from unlazy.app.controls import control
     from unlazy.app.evaluator import EVALUATOR
     from unlazy.app.job import Job, follow
-    from unlazy.app.server import OWN_STORE, OWN_STUDY, PUBLIC
-    from unlazy.app.words import failure, progress, sources, theory_note, without_path
+    from unlazy.app.server import OWN_STORE, OWN_STUDY
+    from unlazy.app.words import failure, progress, sources, theory_note
     from unlazy.app.words import wrong as told
     from unlazy.checks import InputError
     from unlazy.lab import registry
     from unlazy.words import plain
 
     return (
-        EVALUATOR, InputError, Job, OWN_STORE, OWN_STUDY, PUBLIC, choices, control, failure, follow, html, mo, os,
-        picture, plain, progress, registry, settings, sources, theory_note, told, urlencode, without_path,
+        EVALUATOR, InputError, Job, OWN_STORE, OWN_STUDY, choices, control, failure, follow, html, mo, os, picture,
+        plain, progress, registry, settings, sources, theory_note, told, urlencode,
     )  # fmt: skip
 
 
 @app.cell
-def arguments(InputError, OWN_STORE, OWN_STUDY, PUBLIC, mo, os, registry, settings):
+def arguments(InputError, OWN_STORE, OWN_STUDY, mo, os, registry, settings):
     store = os.environ.get(OWN_STORE) or None
     own = registry.find(os.environ[OWN_STUDY]) if os.environ.get(OWN_STUDY) else None
     kept = {}
@@ -53,8 +53,7 @@ def arguments(InputError, OWN_STORE, OWN_STUDY, PUBLIC, mo, os, registry, settin
     # The address as the visitor's browser knows it; the gate has checked it.
     address = f"http://{_request.headers['host']}/" if _request is not None else "/"
     visit = str((_request.query_params.get("session_id") or [""])[0]) if _request is not None else ""
-    public = bool(os.environ.get(PUBLIC))
-    return address, first, kept, own, public, store, visit, wrong_link
+    return address, first, kept, own, store, visit, wrong_link
 
 
 @app.cell
@@ -244,7 +243,7 @@ def present(InputError, axis, curves, family, horizontal, kept, knobs, outputs, 
 
 
 @app.cell
-def numbers(EVALUATOR, failure, finished, now, picture, public, slow, store, without_path):
+def numbers(EVALUATOR, failure, finished, now, picture, slow, store):
     finished()
     theory, points, trouble = None, None, None
     if now is not None:
@@ -252,7 +251,7 @@ def numbers(EVALUATOR, failure, finished, now, picture, public, slow, store, wit
             points = picture.stored(now, store)
             theory = EVALUATOR.lines(now, slow.value)
         except Exception as _error:
-            trouble = without_path(failure(_error), store) if public else failure(_error)
+            trouble = failure(_error)
     return points, theory, trouble
 
 
@@ -298,10 +297,9 @@ def job_list():
 
 
 @app.cell
-def progress_bar(Job, follow, jobs, limit, mo, now, progress, public, run, set_finished, store, visit, without_path):
+def progress_bar(Job, follow, jobs, limit, mo, now, progress, run, set_finished, store, visit):
     def _tell(event, job):
-        _said = progress(event, job)
-        mo.output.replace(mo.Html(without_path(_said, store) if public else _said))
+        mo.output.replace(mo.Html(progress(event, job)))
 
     if run.value and now is not None:
         for _old in jobs:
@@ -322,16 +320,15 @@ def cancelling(cancel, jobs):
 
 
 @app.cell
-def share(address, choices, html, mo, now, plain, public, store, urlencode):
+def share(address, html, mo, now, plain, store, urlencode):
     _share = mo.Html("")
     if now is not None:
         _link = html.escape(f"{address}?{urlencode(now.query)}")
-        _command = html.escape(plain(now.command(None if public else store)))
-        _several = len(choices.parts(now.study)) > 1
-        _parts = f" It runs all parts of the preset, not {html.escape(now.part)} alone." if _several else ""
+        _command = html.escape(plain(now.command()))
+        _own = " Add --store and your file to use the store that the explorer was started with." if store else ""
         _share = mo.Html(
-            '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command'
-            f"{'' if public else ', which uses the same store'}; a click selects it.{_parts}</p>"
+            '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command, which '
+            f"runs what is shown; a click selects it.{_own}</p>"
             f'<pre class="unlazy-copy unlazy-command">{_command}</pre>'
             f'<p class="unlazy-soft">As a link: <a class="unlazy-link" href="{_link}">open it again</a></p>'
             f'<pre class="unlazy-copy">{_link}</pre>'

@@ -31,8 +31,6 @@ from unlazy.lab.study import Study
 FIRST_PORT = 2718
 OWN_STUDY = "UNLAZY_EXPLORE_STUDY"
 OWN_STORE = "UNLAZY_EXPLORE_STORE"
-PUBLIC = "UNLAZY_EXPLORE_PUBLIC"
-"""Set where other machines can reach the page, which then names no file of this one."""
 POSTS = frozenset({"/api/kernel/set_ui_element_value", "/api/kernel/function_call"})
 """The calls with which the page moves controls and fetches files; a test looks at what marimo does with all others."""
 SOCKETS = frozenset({"/ws"})
@@ -234,7 +232,6 @@ def serve(study: str | None, host: str, port: int | None, browser: bool, store: 
     app = application(frozenset() if is_local(host) else frozenset({host.lower(), socket.gethostname().lower()}))
     os.environ[OWN_STUDY] = "" if found is None else registry.reference(found)
     os.environ[OWN_STORE] = "" if store is None else str(store.resolve())
-    os.environ[PUBLIC] = "" if is_local(host) else "yes"
     opened = listen(host, port)
     number = opened.getsockname()[1]
     address = f"http://{reachable(host)}:{number}/" + (

@@ -61,7 +61,8 @@ class ExplorerSetting:
     @cached_property
     def grid(self) -> ParameterGrid:
         """The points to simulate, as the command line has them."""
-        return preset_grids(self.study, PRESET, set=self.values, over=self.axes, seeds=self.seeds)[self.part]
+        options: dict[str, Any] = {"set": self.values, "over": self.axes, "seeds": self.seeds, "part": self.part}
+        return preset_grids(self.study, PRESET, **options)[self.part]
 
     def lines(self, count: int = 60) -> ParameterGrid:
         """The grid of the theory: denser along the horizontal axis where that is a number."""
@@ -83,14 +84,19 @@ class ExplorerSetting:
             *_joined("show", self.outputs),
         ]
 
-    def command(self, store: str | None = None) -> str:
-        """The shell command that simulates these points; it fixes only what the preset does not have already."""
+    def command(self) -> str:
+        """The shell command that simulates these points; it fixes only what the part does not have already.
+
+        It names no folder of this machine: a user's own study is called by the name of its file.
+        """
         import shlex
 
-        known = [grid.parameters() for grid in preset_grids(self.study, PRESET, over=self.axes).values()]
-        fixed = {n: v for n, v in self.values.items() if any(n not in k or k[n] != v for k in known)}
-        words = command_line(self.study, PRESET, fixed, self.over, self.seeds)
-        return words if store is None else f"{words} --store {shlex.quote(store)}"
+        known = preset_grids(self.study, PRESET, over=self.axes, part=self.part)[self.part].parameters()
+        fixed = {n: v for n, v in self.values.items() if n not in known or known[n] != v}
+        part = self.part if len(parts(self.study)) > 1 else None
+        words = command_line(self.study, PRESET, fixed, self.over, self.seeds, part=part)
+        reference = registry.reference(self.study)
+        return words.replace(shlex.quote(reference), shlex.quote(re.split(r"[/\\]", reference)[-1]))
 
     @cached_property
     def axes(self) -> dict[str, list]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 from unlazy.app.job import Job, duration
 from unlazy.app.picture import size
+from unlazy.app.server import OWN_STORE
 from unlazy.app.setting import ExplorerSetting
 from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
 from unlazy.lab.running.events import Event
+from unlazy.lab.running.store import default_path
 from unlazy.lab.study import Study
 from unlazy.words import plain
 
@@ -83,9 +87,9 @@ def progress(event: Event | None, job: Job | None = None) -> str:
     if event.kind == "ended":
         return _bar("Done.", 1.0)
     if event.kind in ("waiting", "warned"):
-        return _bar(event.message, None)
+        return _bar(without_paths(event.message), None)
     words = {"refused": "Not simulated: ", "failed": "The simulation failed: ", "cancelled": ""}[event.kind]
-    return f'<p class="unlazy-wrong" role="alert">{html.escape(plain(words + event.message))}</p>'
+    return f'<p class="unlazy-wrong" role="alert">{html.escape(plain(words + without_paths(event.message)))}</p>'
 
 
 def _bar(text: str, share: float | None) -> str:
@@ -98,17 +102,19 @@ def _bar(text: str, share: float | None) -> str:
 
 def wrong(message: str) -> str:
     """A message to a visitor, in which long values are cut."""
-    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", plain(message))
+    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", plain(without_paths(message)))
     return f'<p class="unlazy-told">{html.escape(short if len(short) <= 800 else short[:800] + "...")}</p>'
 
 
-def without_path(text: str, store: str | None) -> str:
-    """A text for visitors from elsewhere, who need not know where the store is."""
-    from unlazy.lab.running.store import default_path
+_PATH = re.compile(r"(?<![\w/\\:.])(?:[A-Za-z]:)?(?:[/\\]+[^\s/\\:'\"<>]+)*[/\\]+(?=[^\s/\\:'\"<>])")
 
-    for path in {store, str(default_path())} - {None, ""}:
-        text = text.replace(str(path), "of this server")
-    return text
+
+def without_paths(text: str) -> str:
+    """A text in which files have their names and no folders: a page may be seen by others, or be shown to them."""
+    for folder in {Path(os.environ.get(OWN_STORE) or default_path()).parent, Path.home(), Path.cwd()}:
+        if folder != folder.parent:
+            text = text.replace(f"{folder}{os.sep}", "")
+    return _PATH.sub("", text)
 
 
 def failure(error: Exception) -> str:

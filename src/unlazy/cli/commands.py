@@ -19,6 +19,7 @@ from unlazy.cli.options import (
     Jobs,
     Memory,
     Over,
+    PartName,
     Preset,
     Recorded,
     Seeds,
@@ -113,6 +114,7 @@ def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJs
 def run_(
     study: StudyName,
     preset: Preset = "quick",
+    part: PartName = None,
     set: Set = None,
     over: Over = None,
     seeds: Seeds = None,
@@ -129,7 +131,14 @@ def run_(
     from unlazy.reporting.terminal import show
     from unlazy.reporting.terminal.bar import Bar
 
-    options: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds, "stream": stream}
+    options: dict[str, Any] = {
+        "preset": preset,
+        "part": part,
+        "set": set,
+        "over": over,
+        "seeds": seeds,
+        "stream": stream,
+    }
     asked = ask(study, **options)
     check_figure(figure)
     if dry_run:
@@ -421,6 +430,7 @@ def export_(
     study: StudyName,
     file: Annotated[Path, typer.Argument(metavar="FILE.nc")],
     preset: Preset = "quick",
+    part: PartName = None,
     set: Set = None,
     over: Over = None,
     seeds: Seeds = None,
@@ -430,7 +440,7 @@ def export_(
     """Write stored results as netCDF, one group per part."""
     from unlazy.reporting.export import export
 
-    export(study, file, preset=preset, set=set, over=over, seeds=seeds, stream=stream, store=store)
+    export(study, file, preset=preset, set=set, over=over, seeds=seeds, stream=stream, part=part, store=store)
     say(f"wrote {file}")
 
 

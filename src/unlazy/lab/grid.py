@@ -124,14 +124,17 @@ def preset_grids(
     over: Mapping[str, Any] | None = None,
     seeds: int | None = None,
     stream: str = MAIN,
+    part: str | None = None,
 ) -> dict[str, ParameterGrid]:
-    """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`."""
+    """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`; or that of one part."""
     check_choice("preset", preset, study.presets)
     check_stream(stream)
     parts = preset_parts(study.presets[preset])
+    if part is not None:
+        parts = {part: parts[check_choice("part", part, parts)]}
     return {
-        part: replace(_grid(study, part, grid, set or {}, over or {}, seeds), stream=stream)
-        for part, grid in parts.items()
+        name: replace(_grid(study, name, grid, set or {}, over or {}, seeds), stream=stream)
+        for name, grid in parts.items()
     }
 
 
