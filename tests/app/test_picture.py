@@ -83,6 +83,27 @@ def test_points_are_drawn_on_the_lines(explored):
         assert marks(both) >= marks(alone) + 3
 
 
+def test_a_pole_leaves_a_linear_panel_at_its_top():
+    from matplotlib.figure import Figure
+
+    x = np.linspace(0, 4, 401)
+    for y, cut in ((1 / abs(x - 1.501), True), (x**2, False), (np.exp(-x), False)):
+        axes = Figure().subplots()
+        axes.plot(x, y)
+        picture._cut_poles(axes)
+        assert (axes.get_ylim()[1] < y.max()) == cut
+        # Nine tenths of the curve stay.
+        assert (y < axes.get_ylim()[1]).mean() > 0.9
+
+
+def test_long_labels_are_cut_and_short_ones_are_not():
+    study = registry.find(STUDY)
+    assert picture.short_label(study, "n").startswith(study.parameter("n").label)
+    for cls in registry.all_studies(["one_step", "regression"]):
+        for name in (*cls.parameters(), *cls.outputs):
+            assert picture.short_label(cls, name).count("\n") <= 1
+
+
 def test_another_setting_gives_another_line(explored):
     setting, theory, _, _ = explored
     other = make_setting(setting.study, "sizes", "n", ["noise_variance=0.7"], ["n=20,40,60"], 3)

@@ -183,5 +183,5 @@ def test_one_part_of_a_preset_is_the_same_grid_alone():
     assert len(every) > 1
     for name, grid in every.items():
         assert preset_grids(study, "quick", part=name) == {name: grid}
-    with pytest.raises(InputError, match="part must be one of sizes, ridges; got 'size' .did you mean sizes"):
+    with pytest.raises(InputError, match=r"part must be one of sizes, ridges; got 'size' .did you mean sizes"):
         preset_grids(study, "quick", part="size")

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
+import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unlazy.app.setting import ExplorerSetting
 from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
+from unlazy.lab.study import Study
 from unlazy.plotting import style
 from unlazy.plotting.drawing import Drawing, draw_panels, plain_panel, plain_panels
-from unlazy.plotting.picture import Picture
+from unlazy.plotting.picture import Picture, worded
 from unlazy.reporting.export import write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WIDTH, _HEIGHT = 266, 209
+"""Of a panel, in points."""
+_LINE, _LETTER = 11.5, 5.2
+"""The height of a line and the width of a digit."""
+_LONG = 40
+"""Letters of a label that an axis does not have room for."""
 _DRAWING = threading.Lock()
 """Matplotlib's settings are those of the process; visitors' pages are threads of it."""
 
@@ -51,10 +62,15 @@ def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset |
     from matplotlib.ticker import FuncFormatter, LogFormatter
 
     part = Picture(simulated, None, theory.dataset)
-    shown = replace(plain_panel(part, setting.grid.added, setting.part, output, setting.x), legend=False)
+    shown = replace(
+        plain_panel(part, setting.grid.added, setting.part, output, setting.x),
+        legend=False,
+        xlabel=short_label(setting.study, setting.x),
+        ylabel=short_label(setting.study, output),
+    )
     with _DRAWING, style.style():
-        # In points, as the SVG is: texts that the layout measured are not measured again.
-        figure = Figure(figsize=(3.7, 2.9), dpi=72, layout="constrained")
+        # In points, as the SVG is: texts that were measured are not measured again.
+        figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72), dpi=72)
         axes = figure.subplots()
         Drawing(axes, setting.study, shown, {setting.part: part}).draw()
         # Most of a drawing's time went to small ticks and to reading formulas, which powers of ten are.
@@ -62,10 +78,55 @@ def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset |
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(axis.get_major_formatter(), LogFormatter):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+        _cut_poles(axes)
         handles, labels = axes.get_legend_handles_labels()
-        if len(handles) > 1:
-            figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        several = len(handles) > 1
+        if several:
+            figure.legend(handles, labels, loc="lower center", ncols=2, borderaxespad=0.2)
+        _arrange(figure, axes, -(-len(handles) // 2) if several else 0)
         return style.svg(figure, salt=output)
+
+
+def _arrange(figure: Any, axes: Any, rows: int) -> None:
+    """Margins by what stands in them, and `rows` of a legend below: a layout engine takes as long as all the rest."""
+    ticks = [t.get_text() for t in axes.get_yticklabels()]
+    names = [t for t in axes.get_xticklabels() if t.get_rotation()]
+    slanted = max((4.5 * math.sin(math.radians(t.get_rotation())) * len(t.get_text()) for t in names), default=0.0)
+    left = 13 + _LINE * (1 + axes.get_ylabel().count("\n")) + _LETTER * max(map(len, ticks), default=0)
+    bottom = 24 + slanted + _LINE * (rows + 1 + axes.get_xlabel().count("\n"))
+    title = axes.get_title(loc="left") or axes.get_title()
+    top = 8 + (_LINE * (1 + title.count("\n")) if title else 0)
+    figure.subplots_adjust(left / _WIDTH, bottom / _HEIGHT, 1 - 12 / _WIDTH, 1 - top / _HEIGHT)
+
+
+def _cut_poles(axes: Any) -> None:
+    """Let a line that rises far above all else leave a linear panel at its top, so that the rest can be seen."""
+    lines = [line for line in axes.lines if len(line.get_xdata()) > 2 and line.get_linestyle() not in ("None", "none")]
+    if axes.get_yscale() != "linear" or not lines:
+        return
+    scale = np.log if axes.get_xscale() == "log" else np.asarray
+    usual, largest = -np.inf, -np.inf
+    for line in lines:
+        x, y = (np.asarray(values, float) for values in line.get_data())
+        finite = np.isfinite(y)
+        if finite.sum() < 3:
+            continue
+        # Values around peaks lie nearer to each other, and count no more for it.
+        even = np.interp(np.linspace(scale(x[0]), scale(x[-1]), 50), scale(x[finite]), y[finite])
+        usual, largest = max(usual, float(np.quantile(even, 0.9))), max(largest, float(y[finite].max()))
+    points = [np.nanmax(c.get_segments(), initial=-np.inf) for c in axes.collections if hasattr(c, "get_segments")]
+    top = max([3 * usual, *(1.1 * p for p in points)])
+    if usual > 0 and largest > 2 * top:
+        axes.set_ylim(top=top)
+
+
+def short_label(study: type[Study], name: str) -> str:
+    """The label of an axis in one or two lines: of a long one what stands before its first comma, colon or bracket."""
+    known: Any = study.parameters().get(name) or study.outputs.get(name)
+    if known is None or known.short or len(known.label) <= _LONG:
+        return worded(study, name)
+    first = re.split(r"[,:;(]| / ", known.label)[0].strip()
+    return style.label(textwrap.fill(first, 32, max_lines=2, placeholder=" …"), known.symbol)
 
 
 def power(value: float) -> str:
