@@ -21,18 +21,20 @@ def imports():
     from unlazy.app import choices, picture
     from unlazy.app import setting as settings
     from unlazy.app.controls import control
-    from unlazy.app.evaluator import EVALUATOR
-    from unlazy.app.job import Job, follow
+    from unlazy.app.evaluator import EVALUATOR, LONG_DEADLINE
+    from unlazy.app.job import Job, first_look, follow
     from unlazy.app.server import OWN_STORE, OWN_STUDY
-    from unlazy.app.words import failure, progress, sources, theory_note
+    from unlazy.app.theory import PATIENCE
+    from unlazy.app.words import failure, progress, sources, theory_note, what_you_see
     from unlazy.app.words import wrong as told
     from unlazy.checks import InputError
     from unlazy.lab import registry
     from unlazy.words import plain
 
     return (
-        EVALUATOR, InputError, Job, OWN_STORE, OWN_STUDY, choices, control, failure, follow, html, mo, os, picture,
-        plain, progress, registry, settings, sources, theory_note, told, urlencode,
+        EVALUATOR, InputError, Job, LONG_DEADLINE, OWN_STORE, OWN_STUDY, PATIENCE, choices, control, failure,
+        first_look, follow, html, mo, os, picture, plain, progress, registry, settings, sources, theory_note, told,
+        urlencode, what_you_see,
     )  # fmt: skip
 
 
@@ -182,7 +184,7 @@ def curves_values(choices, curves, mo, part, start, study):
 
 
 @app.cell
-def shown(choices, mo, start, study):
+def shown(LONG_DEADLINE, PATIENCE, choices, mo, start, study):
     _words = choices.output_words(study)
     outputs = mo.ui.multiselect(
         {words: name for name, words in _words.items()},
@@ -192,7 +194,11 @@ def shown(choices, mo, start, study):
         max_selections=4,
     )
     slow = mo.ui.switch(label="Slow theory")
-    mo.vstack([outputs, slow])
+    _hint = mo.Html(
+        f'<p class="unlazy-soft">Theory that takes more than {PATIENCE:.0f} s is left out, so that sliders answer. '
+        f"Switched on, it is computed, for at most {LONG_DEADLINE:.0f} s after each move.</p>"
+    )
+    mo.vstack([outputs, slow, _hint])
     return outputs, slow
 
 
@@ -245,31 +251,34 @@ def present(InputError, axis, curves, family, horizontal, kept, knobs, outputs, 
 @app.cell
 def numbers(EVALUATOR, failure, finished, now, picture, slow, store):
     finished()
-    theory, points, trouble = None, None, None
+    theory, points, trouble, drawn = None, None, None, []
     if now is not None:
         try:
             points = picture.stored(now, store)
             theory = EVALUATOR.lines(now, slow.value)
+            drawn = picture.drawn_outputs(now, theory, points)
         except Exception as _error:
             trouble = failure(_error)
-    return points, theory, trouble
+    # A page that would open without a picture gets one by itself.
+    empty = theory is not None and not drawn
+    return drawn, empty, points, theory, trouble
 
 
 @app.cell
-def figure(failure, mo, now, picture, points, theory, theory_note, told, trouble, wrong):
+def figure(drawn, failure, html, mo, now, picture, points, theory, theory_note, told, trouble, what_you_see, wrong):
     _shown = []
     if wrong or trouble:
         _shown.append(mo.callout(mo.Html(told(wrong or trouble)), kind="warn"))
     if theory is not None:
         try:
             _drawn = [
-                f'<figure class="unlazy-panel">{picture.panel(now, theory, points, name)}</figure>'
-                for name in now.outputs
-                if (points is not None and name in points) or (theory.dataset is not None and name in theory.dataset)
+                f'<figure class="unlazy-panel">{picture.panel(now, theory, points, name)}</figure>' for name in drawn
             ]
             _shown.append(mo.Html(f'<div class="unlazy-panels">{"".join(_drawn)}</div>'))
         except Exception as _error:
             _shown.append(mo.callout(mo.Html(told(failure(_error))), kind="warn"))
+        _seen = html.escape(what_you_see(now, drawn, theory, points))
+        _shown.append(mo.Html(f'<p class="unlazy-seen">{_seen}</p>' if _seen else ""))
         _shown.append(mo.Html(f'<p class="unlazy-soft">{theory_note(now, theory, points)}</p>'))
     mo.vstack(_shown)
     return
@@ -293,18 +302,25 @@ def simulation(first, mo):
 @app.cell
 def job_list():
     jobs: list = []
-    return (jobs,)
+    begun: set = set()
+    return begun, jobs
 
 
 @app.cell
-def progress_bar(Job, follow, jobs, limit, mo, now, progress, run, set_finished, store, visit):
+def progress_bar(
+    Job, begun, empty, first_look, follow, jobs, limit, mo, now, progress, run, set_finished, store, visit
+):
     def _tell(event, job):
         mo.output.replace(mo.Html(progress(event, job)))
 
-    if run.value and now is not None:
+    _asked = now if run.value else None
+    if now is not None and empty and (now.study.name, now.part) not in begun:
+        begun.add((now.study.name, now.part))
+        _asked = _asked or first_look(now)
+    if _asked is not None:
         for _old in jobs:
             _old.cancel()
-        jobs.append(Job(now, store, limit.value, visit=visit))
+        jobs.append(Job(_asked, store, limit.value, visit=visit))
         mo.output.replace(mo.Html(progress(None)))
         _count = len(jobs)
         mo.Thread(target=follow, args=(jobs[-1], _tell, lambda: set_finished(_count)), daemon=True).start()

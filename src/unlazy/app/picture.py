@@ -56,6 +56,12 @@ def stored(setting: ExplorerSetting, store: str | None) -> xr.Dataset | None:
     return without_diverged(collector.dataset(partly=True)).assign_attrs(missing=int(collector.missing.sum()))
 
 
+def drawn_outputs(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None) -> list[str]:
+    """Those of the outputs to show of which there is theory or simulation."""
+    there = {str(name) for dataset in (theory.dataset, simulated) if dataset is not None for name in dataset.data_vars}
+    return [name for name in setting.outputs if name in there]
+
+
 def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None, output: str) -> str:
     """One output as an SVG element."""
     from matplotlib.figure import Figure
@@ -125,8 +131,12 @@ def short_label(study: type[Study], name: str) -> str:
     known: Any = study.parameters().get(name) or study.outputs.get(name)
     if known is None or known.short or len(known.label) <= _LONG:
         return worded(study, name)
-    first = re.split(r"[,:;(]| / ", known.label)[0].strip()
-    return style.label(textwrap.fill(first, 32, max_lines=2, placeholder=" …"), known.symbol)
+    return style.label(textwrap.fill(in_short(known.label), 32, max_lines=2, placeholder=" …"), known.symbol)
+
+
+def in_short(label: str) -> str:
+    """A label, or of a long one what stands before its first comma, colon or bracket."""
+    return label if len(label) <= _LONG else re.split(r"[,:;(]| / ", label)[0].strip()
 
 
 def power(value: float) -> str:

@@ -147,7 +147,7 @@ def make_setting(
         raise InputError(f"seeds must be an integer >= 1 and <= {MOST_SEEDS}, got {seeds!r}") from None
     seeds = check_whole("seeds", seeds, 1, MOST_SEEDS)
     shown = tuple(dict.fromkeys(check_choice("show", name, drawable(study)) for name in outputs))
-    setting = ExplorerSetting(study, part, x, values, texts, seeds, shown or first_outputs(study, x))
+    setting = ExplorerSetting(study, part, x, values, texts, seeds, shown or first_outputs(study, part, x))
     if setting.grid.size > MOST_POINTS:
         raise InputError(f"the axes have {setting.grid.size} points together; the explorer takes at most {MOST_POINTS}")
     setting.grid.validate()
@@ -228,7 +228,7 @@ def default_setting(study: type[Study], part: str | None = None) -> ExplorerSett
             break
     first = next(grid.points())
     values = {name: first[name] for name in study.parameters() if name not in over}
-    return ExplorerSetting(study, part, x, values, over, min(grid.seeds, DEFAULT_SEEDS), first_outputs(study, x))
+    return ExplorerSetting(study, part, x, values, over, min(grid.seeds, DEFAULT_SEEDS), first_outputs(study, part, x))
 
 
 def _joined(name: str, entries: Iterable[str]) -> list[tuple[str, str]]:
