@@ -134,9 +134,9 @@ def short_label(study: type[Study], name: str) -> str:
     return style.label(textwrap.fill(in_short(known.label), 32, max_lines=2, placeholder=" …"), known.symbol)
 
 
-def in_short(label: str) -> str:
-    """A label, or of a long one what stands before its first comma, colon or bracket."""
-    return label if len(label) <= _LONG else re.split(r"[,:;(]| / ", label)[0].strip()
+def in_short(label: str, most: int = _LONG) -> str:
+    """A label, or of one with more letters than `most` what stands before its first comma, colon or bracket."""
+    return label if len(label) <= most else re.split(r"[,:;(]| / ", label)[0].strip() or label
 
 
 def power(value: float) -> str:

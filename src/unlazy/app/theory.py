@@ -77,7 +77,7 @@ def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PA
     rate = _RATES.get(study.name)
     if rate is not None and dense is not grid and rate * _units(dense, setting.x) <= budget:
         return _lines(setting, dense, budget)
-    if grid.size > 2 and (patience if rate is None else rate * _units(grid, setting.x)) > budget:
+    if grid.size > 2 and (rate is None or rate * _units(grid, setting.x) > patience):
         if rate is None:
             # The first call makes tables; the second tells what a point costs.
             _timed(_point(grid, 0))
@@ -92,6 +92,8 @@ def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PA
     fresh = _one_of(dense, grid, setting)
     if fresh is None:
         return FoundTheory(own, None, spent)
+    if rate is not None and spent > budget:
+        return FoundTheory(own, None, spent, dense=False)
     each = _timed(fresh)[0] if spent > budget else spent / len(_column(grid, setting.x))
     count = min(_DENSE, int(budget / max(each, 1e-9)))
     if count < 2 * len(_column(grid, setting.x)):

@@ -63,7 +63,7 @@ def what_you_see(setting: ExplorerSetting, drawn: Sequence[str], theory: TheoryL
 
 def _called(study: type[Study], name: str) -> str:
     known = study.parameters().get(name)
-    return in_short(known.label) if known is not None else name.replace("_", " ")
+    return in_short(known.label, 0) if known is not None else name.replace("_", " ")
 
 
 def _claim(setting: ExplorerSetting, drawn: Sequence[str]) -> Claim | None:
