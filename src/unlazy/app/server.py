@@ -10,7 +10,9 @@ only evaluate studies, and a link to share must work as it is.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
+import importlib
 import ipaddress
 import logging
 import os
@@ -251,6 +253,16 @@ def serve(study: str | None, host: str, port: int | None, browser: bool, store: 
     _run(app, opened)
 
 
+def _warm() -> None:
+    """Load, while nobody waits, what the first page would wait for."""
+    from unlazy.app.evaluator import EVALUATOR
+
+    with contextlib.suppress(InputError, OSError):
+        EVALUATOR.warm()
+    for module in ("xarray", "matplotlib.figure", "matplotlib.backends.backend_svg", "unlazy.app.words"):
+        importlib.import_module(module)
+
+
 def _run(app: Any, opened: socket.socket) -> None:
     import uvicorn
 
@@ -262,6 +274,7 @@ def _run(app: Any, opened: socket.socket) -> None:
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
             super().handle_exit(sig, frame)
 
+    threading.Thread(target=_warm, daemon=True).start()
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
     try:
         Server(config).run(sockets=[opened])
