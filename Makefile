@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests benchmarks notebooks docs/_hooks docs/_plots tools
 
-.PHONY: reproduce confirm test tests test-slow test-browser lint docs bench clean
+.PHONY: reproduce confirm test tests test-slow test-browser lint index pack docs bench clean
 
 reproduce: $(VENV)/.installed
 	@$(BIN)/unlazy reproduce $(ARGS)
@@ -27,7 +27,15 @@ tests: $(VENV)/.installed-dev
 test-slow: $(VENV)/.installed-dev
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
-# The gallery shows the figures of what is stored: `make reproduce` first fills it.
+# What `unlazy list` says without importing the studies: after a change of a study's question, claims or sources.
+index: $(VENV)/.installed
+	@$(BIN)/python tools/index.py
+
+# The results that the package ships with, for the explorer and the site: from the store that `make reproduce` fills.
+pack: $(VENV)/.installed
+	@$(BIN)/python tools/pack.py $(ARGS)
+
+# The gallery shows the figures of what is stored, and of the shipped results where the store has none.
 docs: $(VENV)/.installed-dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 

@@ -51,6 +51,16 @@ def programs_need_no_proof():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_shipped():
+    """Pages show what a test has stored, and nothing else."""
+    from unlazy.lab.running import pack
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pack, "NAME", "none.pack")
+        yield
+
+
 @pytest.fixture
 def unlazy(monkeypatch, capsys):
     """Call the command line in this process; returns exit code, standard output and standard error."""

@@ -42,3 +42,19 @@ def test_nothing_heavy_is_loaded():
     assert [(code, loaded) for code, loaded in light if loaded] == []
     # the probe sees what is loaded
     assert last[1] == {"matplotlib"}
+
+
+def test_list_and_completion_import_no_study_and_no_numpy():
+    """They answer while somebody waits for a shell; an index says what the studies would."""
+    probe = f"""import sys
+from unlazy.cli.options import complete_study
+assert complete_study("ridge-eq") == ["ridge-equivalent"]
+try:
+    {command("list")}
+except SystemExit:
+    pass
+print("loaded:", sorted(m for m in sys.modules if m == "numpy" or m.count(".") == 3 and m.startswith("unlazy.studies")))
+"""
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert "ridge-equivalent" in done.stdout
+    assert done.stdout.splitlines()[-1] == "loaded: []"

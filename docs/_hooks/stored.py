@@ -1,4 +1,4 @@
-"""What a store holds of the studies, looked at without changing it: nothing is simulated for the site."""
+"""What a store, or the shipped results, hold of the studies: looked at and not changed; the site simulates nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import platformdirs
 import unlazy
 from unlazy.checks import InputError
 from unlazy.lab.grid import Grids, preset_grids
+from unlazy.lab.running import pack
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.run import command_line
@@ -45,10 +46,12 @@ class _Untouched(Store):
 
 class _Shelf(Laboratory):
     def simulate(self, study: type[Study], grids: Grids) -> tuple[dict[str, Any], int]:
-        """What is stored, whole; where something is missing it is not computed."""
-        collectors, work = self.load(study, grids)
-        if any(w.missing for w in work):
-            raise Incomplete(study.name)
+        """What is stored or shipped, whole; where something is missing it is not computed."""
+        collectors, _ = self.load(study, grids)
+        for collector in collectors.values():
+            pack.fill(collector)
+            if collector.missing.any():
+                raise Incomplete(study.name)
         return collectors, 0
 
 
@@ -59,24 +62,31 @@ def store_file() -> Path:
 
 def sections(studies: Sequence[type[Study]], file: Path) -> dict[str, dict[str, Any]]:
     """By study the data of its section of the report, figure included; only studies whose quick results are whole."""
-    try:
-        store = _Untouched(file, create=False)
-    except InputError:
-        return {}
     found = {}
-    with store, _Shelf(store) as shelf:
+    with _opened(file) as store, _Shelf(store) as shelf:
         held = {(c.study, c.fingerprint): tuple(c) for c in store.contents()}
         report = _Progress(len(studies))
         for number, study in enumerate(studies, 1):
             report(number)
-            stamp = held.get((study.name, fingerprint(study)))
-            if stamp is None:
-                continue
+            stamp = held.get((study.name, fingerprint(study))), _checksum(pack.default_file())
             code = code_of(Path(inspect.getfile(study)))
             made = cached(f"section {study.name} {stamp}", code, partial(_section, shelf, study))
             if made is not None:
                 found[study.name] = made
     return found
+
+
+def _opened(file: Path) -> Store:
+    """The store, or an empty one in memory where there is none."""
+    try:
+        return _Untouched(file, create=False)
+    except InputError:
+        return _Untouched(":memory:")
+
+
+@cache
+def _checksum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 class _Progress:

@@ -14,11 +14,12 @@ from contextlib import suppress
 from itertools import combinations
 from operator import index
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from unlazy.words import brief, in_one_line
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class InputError(ValueError):
@@ -47,6 +48,8 @@ def check_array(
 
     `low` and `high` are inclusive bounds, `above` and `below` exclusive ones; `whole` numbers are integers.
     """
+    import numpy as np
+
     try:
         found = np.asarray(value)
         array = np.asarray(found.real, dtype=np.float64)
@@ -91,6 +94,8 @@ def check_known(name: str, value: Any, *, ndim: int | None = None, **allowed: An
 
 def check_signs(name: str, value: Any, *, ndim: int | None = None) -> Any:
     """Return `value` as an array of 1 and -1, or say what else it has; one that JAX traces as it is."""
+    import numpy as np
+
     if _is_traced(value):
         return value
     found = check_array(name, value, ndim=ndim)
@@ -116,6 +121,8 @@ def check_kind(name: str, value: Any, kind: type | tuple[type, ...], example: st
 
 def check_flag(name: str, value: Any) -> bool:
     """Return a truth value, or say that it is none."""
+    import numpy as np
+
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
@@ -126,6 +133,8 @@ def check_whole(name: str, value: Any, low: float, high: float = math.inf, *, fl
 
     3.0 is an integer, unless `floats` is false as for scikit-learn's estimators; 2.5, True and "3" are not.
     """
+    import numpy as np
+
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     number: int | None = None
     if not isinstance(value, bool | np.bool_):
@@ -146,6 +155,8 @@ def _plain(bound: float) -> str:
 
 def common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
     """The shape that the named arrays broadcast to; the error names two that do not fit and says how to get a grid."""
+    import numpy as np
+
     shapes = {name: np.shape(array) for name, array in arrays.items()}
     try:
         return np.broadcast_shapes(*shapes.values())
@@ -167,6 +178,8 @@ def _fit(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 def check_like(like: str, values: np.ndarray, **arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return arrays in the shape of the `values` called `like`, single numbers repeated, or say which has another."""
+    import numpy as np
+
     for name, array in arrays.items():
         if array.ndim and array.shape != values.shape:
             raise InputError(f"{name} must be a number or have shape {values.shape} like {like}, got {array.shape}")
@@ -175,6 +188,8 @@ def check_like(like: str, values: np.ndarray, **arrays: np.ndarray) -> tuple[np.
 
 def check_symmetric(name: str, value: Any, size: int | None = None, *, largest: float = 1e300) -> np.ndarray:
     """Return a symmetric matrix, symmetric to 1e-9 of its largest entry, or say what is wrong with it."""
+    import numpy as np
+
     matrix = check_array(name, value, ndim=2, low=-largest, high=largest)
     if size is not None and matrix.shape != (size, size):
         raise InputError(f"{name} must have shape ({size}, {size}), got {matrix.shape}")
@@ -188,6 +203,8 @@ def check_symmetric(name: str, value: Any, size: int | None = None, *, largest: 
 
 def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return `value` if it is one of `allowed`, else name the allowed values and the nearest one."""
+    import numpy as np
+
     allowed = list(allowed)
     # An array is equal to a name in every entry, which is no truth value.
     if (not np.isscalar(value) and value is not None) or value not in allowed:

@@ -76,4 +76,7 @@ def test_the_page_of_a_users_own_study_has_no_control_characters(monkeypatch, tm
         assert words + r"\x1b]0;owned\x07\x9b2J\r\u202e" in read
     assert ("this is" in read) == bool(names["trouble"]) == (refused == 2)
     assert any("<svg" in page for page in pages) == (refused != 2)
+    # Neither the study's folder nor the store's.
+    assert "own.py:Own" in read
+    assert not [page for page in [read, *pages] if str(tmp_path) in page]
     assert {sign for page in [read, *pages] for sign in page if sign in EVIL and not sign.isprintable()} == set()

@@ -13,6 +13,7 @@ from unlazy.app.theory import TheoryLines, found
 from unlazy.app.words import theory_note
 from unlazy.checks import InputError
 from unlazy.lab import registry
+from unlazy.lab.running import pack
 from unlazy.lab.running.laboratory import Laboratory
 
 STUDY = "ridge-equivalent"
@@ -54,6 +55,19 @@ def test_what_the_store_has_of_the_points_is_drawn(explored):
     assert "9 of these 20 instances" in theory_note(more, theory, some)
 
 
+def test_shipped_results_are_shown_where_the_store_has_nothing(explored, tmp_path, monkeypatch):
+    setting, _, points, store = explored
+    file = tmp_path / "quick.pack"
+    # The quick preset, as if it were these points.
+    monkeypatch.setattr(pack, "preset_grids", lambda *_: {setting.part: setting.grid})
+    assert [packed.how for packed in pack.write(file, [setting.study], store)] == ["rounded"]
+    nowhere = str(tmp_path / "no.sqlite")
+    assert picture.stored(setting, nowhere) is None
+    monkeypatch.setattr(pack, "default_file", lambda: file)
+    np.testing.assert_allclose(picture.stored(setting, nowhere).risk, points.risk, rtol=1e-7)
+    assert not (tmp_path / "no.sqlite").exists()
+
+
 def test_powers_of_ten_are_plain_text():
     assert [picture.power(v) for v in (1e-5, 0.1, 1.0, 1000.0, 1e12)] == ["10⁻⁵", "0.1", "1", "1000", "10¹²"]
     assert [picture.power(v) for v in (0.0, -10.0, 20.0)] == ["", "", ""]
@@ -67,6 +81,27 @@ def test_points_are_drawn_on_the_lines(explored):
         assert "<svg" in alone
         assert "<script" not in both
         assert marks(both) >= marks(alone) + 3
+
+
+def test_a_pole_leaves_a_linear_panel_at_its_top():
+    from matplotlib.figure import Figure
+
+    x = np.linspace(0, 4, 401)
+    for y, cut in ((1 / abs(x - 1.501), True), (x**2, False), (np.exp(-x), False)):
+        axes = Figure().subplots()
+        axes.plot(x, y)
+        picture._cut_poles(axes)
+        assert (axes.get_ylim()[1] < y.max()) == cut
+        # Nine tenths of the curve stay.
+        assert (y < axes.get_ylim()[1]).mean() > 0.9
+
+
+def test_long_labels_are_cut_and_short_ones_are_not():
+    study = registry.find(STUDY)
+    assert picture.short_label(study, "n").startswith(study.parameter("n").label)
+    for cls in registry.all_studies(["one_step", "regression"]):
+        for name in (*cls.parameters(), *cls.outputs):
+            assert picture.short_label(cls, name).count("\n") <= 1
 
 
 def test_another_setting_gives_another_line(explored):

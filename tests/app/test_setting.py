@@ -38,7 +38,7 @@ def grids_of(command):
     given = context.params
     study = registry.find(given["study"])
     fixed, axes = parse_set(study, given["set"] or ()), parse_over(study, given["over"] or ())
-    return preset_grids(study, given["preset"], set=fixed, over=axes, seeds=given["seeds"])
+    return preset_grids(study, given["preset"], set=fixed, over=axes, seeds=given["seeds"], part=given["part"])
 
 
 def moved(setting, rng):
@@ -67,11 +67,12 @@ def test_links_and_commands_give_the_same_points(topic):
                 others += setting is not start
                 assert follow(setting) == setting
                 points, grids = list(setting.grid.points()), grids_of(setting.command())
+                # What is shown, and no other part.
+                assert list(grids) == [part]
                 assert grids[part].seeds == setting.seeds
                 assert list(grids[part].points()) == points
-                for grid in grids.values():
-                    # What the page simulates, the command finds: the keys of the store are made of points.
-                    assert sorted(map(canonical, grid.points())) == sorted(map(canonical, points))
+                # What the page simulates, the command finds: the keys of the store are made of points.
+                assert sorted(map(canonical, grids[part].points())) == sorted(map(canonical, points))
     assert others
 
 
@@ -79,11 +80,6 @@ def test_fields_of_a_link_have_different_names():
     """marimo keeps only the last of several fields of the same name."""
     names = [name for name, _ in default_setting(registry.find("spike")).query]
     assert len(set(names)) == len(names)
-
-
-def test_a_store_is_part_of_the_command():
-    command = default_setting(registry.find("spike")).command("my results.sqlite")
-    assert shlex.split(command)[-2:] == ["--store", "my results.sqlite"]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +144,8 @@ def test_a_link_may_name_the_study_of_the_command_line(tmp_path):
     )
     own = registry.find(f"{file}:Mine")
     setting = from_query({"study": "mine", "over": "a=0:2:5"}, own)
+    # The command names the file and not the folder.
+    assert setting.command().split()[2] == "mine.py:Mine"
     assert [point["a"] for point in setting.grid.points()] == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert follow(setting, own) == setting
     assert from_query({}, own) == default_setting(own)

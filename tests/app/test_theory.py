@@ -79,6 +79,49 @@ def test_very_slow_theory_waits_until_it_is_asked_for(setting, monkeypatch):
     assert lines(setting, budget=0.01, patience=100).dataset is not None
 
 
+@dataclass(frozen=True)
+class Pole(Square):
+    """Infinite at a = pi/2."""
+
+    name = "pole"
+
+    def predict(self):
+        Clock.now += self.seconds
+        return {"y": self.b / abs(self.a - np.pi / 2)}
+
+
+def test_lines_have_more_values_around_a_peak(setting):
+    found = lines(default_setting(Pole, "main"))
+    a, y = found.dataset.a.values, found.dataset.y.sel(b=1.0).values
+    assert (np.diff(a) > 0).all()
+    np.testing.assert_array_equal(y, 1 / abs(a - np.pi / 2))
+    # Three times four times as near as 60 values from 0 to 4 are, which lie 4/59 apart.
+    assert np.diff(a).min() <= 4 / 59 / 4**3
+    assert abs(a - np.pi / 2).min() < 4 / 59 / 4**3
+    np.testing.assert_array_equal(found.dataset.y.sel(b=2.0), 2 * y)
+    # A rounded top is none, and what takes long gets none.
+    assert lines(setting).dataset.sizes["a"] == 62
+
+
+def test_what_a_point_costs_is_known_from_the_last_time(setting, monkeypatch):
+    monkeypatch.setattr(Square, "seconds", 1e-4)
+    first = lines(setting)
+    # The points alone, then all values at once.
+    assert first.seconds == pytest.approx((8 + 2 * 62) * 1e-4)
+    again = lines(setting)
+    assert again.seconds == pytest.approx(2 * 62 * 1e-4)
+    np.testing.assert_array_equal(again.dataset.y, first.dataset.y)
+
+
+def test_the_peak_without_a_ridge_is_drawn_to_the_next_sample():
+    study = registry.find("ridge-equivalent")
+    setting = make_setting(study, "ridges", "n", ["ridge=0"], ["n=100,200,400,800"], outputs=["risk"])
+    values = lines(setting, budget=60).dataset.n.values
+    # The risk without a ridge is infinite at n = d.
+    assert np.diff(values).min() == 1
+    assert 400 in values
+
+
 def test_a_study_without_theory_has_no_lines():
     assert lines(default_setting(registry.find("cutmix"), "main")).dataset is None
 

@@ -85,10 +85,26 @@ def test_slider_points_link_and_export(new_page, address):
     again.get_by_text("Points are means over 2 seeds").wait_for(timeout=WAIT)
     assert command(again) == command(page)
     assert lines(again) == lines(page)
+    # No folder of this machine, nor the file of the store.
+    for shown in (page, again):
+        assert not re.search(r"sqlite|/tmp|/home|/root", shown.locator("#App").inner_text())
 
     assert visited.errors == []
     asked = {urlsplit(url).netloc for url in visited.requests if urlsplit(url).scheme in ("http", "https", "ws", "wss")}
     assert asked == {urlsplit(address).netloc}
+
+
+def test_a_study_without_theory_opens_on_a_picture_by_itself(new_page, address):
+    """A first simulation begins by itself; nobody clicks."""
+    visited = new_page()
+    setting = urlencode([("study", "degrees-of-freedom-criterion"), ("set", "n=20;d=30;tasks=3"), ("show", "risk")])
+    visited.page.goto(f"{address}?{setting}")
+    visited.page.locator(".unlazy-panels svg").first.wait_for(timeout=WAIT)
+    assert panels(visited.page).count("<use") >= 3
+    seen = visited.page.locator(".unlazy-seen").inner_text()
+    assert "points are the simulation" in seen
+    assert "The study claims: " in seen
+    assert visited.errors == []
 
 
 def test_a_wrong_link_is_told_what_is_wrong(new_page, address):

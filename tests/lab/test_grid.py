@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.lab import Output, Study, path, static, value
+from unlazy.lab import Output, Study, path, registry, static, value
 from unlazy.lab.grid import default_grid, preset_grids
 
 
@@ -175,3 +175,13 @@ def test_a_list_is_no_single_value():
 @pytest.mark.parametrize("values", [np.arange(3), range(3), (0, 1, 2), [np.float32(0), np.int64(1), 2.0]])
 def test_lists_ranges_and_arrays_are_axes(values):
     assert default_grid(Example, over={"noise": values}).axes[0].column("noise") == [0.0, 1.0, 2.0]
+
+
+def test_one_part_of_a_preset_is_the_same_grid_alone():
+    study = registry.find("ridge-equivalent")
+    every = preset_grids(study, "quick")
+    assert len(every) > 1
+    for name, grid in every.items():
+        assert preset_grids(study, "quick", part=name) == {name: grid}
+    with pytest.raises(InputError, match=r"part must be one of sizes, ridges; got 'size' .did you mean sizes"):
+        preset_grids(study, "quick", part="size")

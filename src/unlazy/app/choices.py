@@ -60,14 +60,23 @@ def output_words(study: type[Study]) -> dict[str, str]:
     return {name: f"{plain(study.outputs[name].label)} ({name})" for name in drawable(study)}
 
 
-def first_outputs(study: type[Study], x: str) -> tuple[str, ...]:
-    """The outputs that are shown unless others are chosen: the first simulated ones that vary along x."""
+def first_outputs(study: type[Study], part: str, x: str) -> tuple[str, ...]:
+    """The outputs that are shown unless others are chosen: simulated ones that vary along x, the figure's first."""
     every = [name for name in drawable(study) if not study.outputs[name].theory_only]
+    every.sort(key=lambda name: name not in _in_figure(study, part))
     along = every if x in study.parameters() and study.parameter(x).kind != "path" else []
     along = along or [name for name in every if x in study.outputs[name].dims]
     # Outputs with few dimensions of their own make few curves.
     few = [name for name in along if len(set(study.outputs[name].dims) - {x}) <= 1]
     return tuple((few or along or every)[:_MOST_PANELS])
+
+
+def _in_figure(study: type[Study], part: str) -> set[str]:
+    """The outputs that the study's own figure shows of a part by their names."""
+    panels = study.figure.panels if study.figure is not None else ()
+    layers = [layer for panel in panels for layer in (panel, *getattr(panel, "also", ()))]
+    shown = [layer.show if isinstance(layer.show, tuple) else (layer.show,) for layer in layers if layer.part == part]
+    return {name for names in shown for name in names if isinstance(name, str)}
 
 
 def default_axis(study: type[Study], part: str, name: str) -> str:

@@ -52,6 +52,14 @@ class Evaluator:
             return TheoryLines(None, allowed, False, waits=True, stopped=True)
         return _found(answer).lines(setting)
 
+    def warm(self) -> None:
+        """Start one of them before it is needed."""
+        child = self._idle.get()
+        try:
+            child = child or self._start()
+        finally:
+            self._idle.put(child)
+
     def close(self) -> None:
         """End the processes."""
         for child in list(self._running):

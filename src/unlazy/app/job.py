@@ -115,6 +115,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
 
 
+def first_look(setting: ExplorerSetting) -> ExplorerSetting:
+    """What is simulated where a page would open without a picture: one seed of each point."""
+    return replace(setting, seeds=1)
+
+
 def follow(job: Job, tell: Callable[[Event, Job], Any], finish: Callable[[], Any]) -> None:
     """Run a job and tell what happens, as long as there is a page to be told."""
     try:

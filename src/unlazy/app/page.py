@@ -21,23 +21,25 @@ def imports():
     from unlazy.app import choices, picture
     from unlazy.app import setting as settings
     from unlazy.app.controls import control
-    from unlazy.app.evaluator import EVALUATOR
-    from unlazy.app.job import Job, follow
-    from unlazy.app.server import OWN_STORE, OWN_STUDY, PUBLIC
-    from unlazy.app.words import failure, progress, sources, theory_note, without_path
+    from unlazy.app.evaluator import EVALUATOR, LONG_DEADLINE
+    from unlazy.app.job import Job, first_look, follow
+    from unlazy.app.server import OWN_STORE, OWN_STUDY
+    from unlazy.app.theory import PATIENCE
+    from unlazy.app.words import failure, progress, sources, theory_note, what_you_see
     from unlazy.app.words import wrong as told
     from unlazy.checks import InputError
     from unlazy.lab import registry
     from unlazy.words import plain
 
     return (
-        EVALUATOR, InputError, Job, OWN_STORE, OWN_STUDY, PUBLIC, choices, control, failure, follow, html, mo, os,
-        picture, plain, progress, registry, settings, sources, theory_note, told, urlencode, without_path,
+        EVALUATOR, InputError, Job, LONG_DEADLINE, OWN_STORE, OWN_STUDY, PATIENCE, choices, control, failure,
+        first_look, follow, html, mo, os, picture, plain, progress, registry, settings, sources, theory_note, told,
+        urlencode, what_you_see,
     )  # fmt: skip
 
 
 @app.cell
-def arguments(InputError, OWN_STORE, OWN_STUDY, PUBLIC, mo, os, registry, settings):
+def arguments(InputError, OWN_STORE, OWN_STUDY, mo, os, registry, settings):
     store = os.environ.get(OWN_STORE) or None
     own = registry.find(os.environ[OWN_STUDY]) if os.environ.get(OWN_STUDY) else None
     kept = {}
@@ -53,8 +55,7 @@ def arguments(InputError, OWN_STORE, OWN_STUDY, PUBLIC, mo, os, registry, settin
     # The address as the visitor's browser knows it; the gate has checked it.
     address = f"http://{_request.headers['host']}/" if _request is not None else "/"
     visit = str((_request.query_params.get("session_id") or [""])[0]) if _request is not None else ""
-    public = bool(os.environ.get(PUBLIC))
-    return address, first, kept, own, public, store, visit, wrong_link
+    return address, first, kept, own, store, visit, wrong_link
 
 
 @app.cell
@@ -183,7 +184,7 @@ def curves_values(choices, curves, mo, part, start, study):
 
 
 @app.cell
-def shown(choices, mo, start, study):
+def shown(LONG_DEADLINE, PATIENCE, choices, mo, start, study):
     _words = choices.output_words(study)
     outputs = mo.ui.multiselect(
         {words: name for name, words in _words.items()},
@@ -193,7 +194,11 @@ def shown(choices, mo, start, study):
         max_selections=4,
     )
     slow = mo.ui.switch(label="Slow theory")
-    mo.vstack([outputs, slow])
+    _hint = mo.Html(
+        f'<p class="unlazy-soft">Theory that takes more than {PATIENCE:.0f} s is left out, so that sliders answer. '
+        f"Switched on, it is computed, for at most {LONG_DEADLINE:.0f} s after each move.</p>"
+    )
+    mo.vstack([outputs, slow, _hint])
     return outputs, slow
 
 
@@ -244,33 +249,36 @@ def present(InputError, axis, curves, family, horizontal, kept, knobs, outputs, 
 
 
 @app.cell
-def numbers(EVALUATOR, failure, finished, now, picture, public, slow, store, without_path):
+def numbers(EVALUATOR, failure, finished, now, picture, slow, store):
     finished()
-    theory, points, trouble = None, None, None
+    theory, points, trouble, drawn = None, None, None, []
     if now is not None:
         try:
             points = picture.stored(now, store)
             theory = EVALUATOR.lines(now, slow.value)
+            drawn = picture.drawn_outputs(now, theory, points)
         except Exception as _error:
-            trouble = without_path(failure(_error), store) if public else failure(_error)
-    return points, theory, trouble
+            trouble = failure(_error)
+    # A page that would open without a picture gets one by itself.
+    empty = theory is not None and not drawn
+    return drawn, empty, points, theory, trouble
 
 
 @app.cell
-def figure(failure, mo, now, picture, points, theory, theory_note, told, trouble, wrong):
+def figure(drawn, failure, html, mo, now, picture, points, theory, theory_note, told, trouble, what_you_see, wrong):
     _shown = []
     if wrong or trouble:
         _shown.append(mo.callout(mo.Html(told(wrong or trouble)), kind="warn"))
     if theory is not None:
         try:
             _drawn = [
-                f'<figure class="unlazy-panel">{picture.panel(now, theory, points, name)}</figure>'
-                for name in now.outputs
-                if (points is not None and name in points) or (theory.dataset is not None and name in theory.dataset)
+                f'<figure class="unlazy-panel">{picture.panel(now, theory, points, name)}</figure>' for name in drawn
             ]
             _shown.append(mo.Html(f'<div class="unlazy-panels">{"".join(_drawn)}</div>'))
         except Exception as _error:
             _shown.append(mo.callout(mo.Html(told(failure(_error))), kind="warn"))
+        _seen = html.escape(what_you_see(now, drawn, theory, points))
+        _shown.append(mo.Html(f'<p class="unlazy-seen">{_seen}</p>' if _seen else ""))
         _shown.append(mo.Html(f'<p class="unlazy-soft">{theory_note(now, theory, points)}</p>'))
     mo.vstack(_shown)
     return
@@ -294,19 +302,25 @@ def simulation(first, mo):
 @app.cell
 def job_list():
     jobs: list = []
-    return (jobs,)
+    begun: set = set()
+    return begun, jobs
 
 
 @app.cell
-def progress_bar(Job, follow, jobs, limit, mo, now, progress, public, run, set_finished, store, visit, without_path):
+def progress_bar(
+    Job, begun, empty, first_look, follow, jobs, limit, mo, now, progress, run, set_finished, store, visit
+):
     def _tell(event, job):
-        _said = progress(event, job)
-        mo.output.replace(mo.Html(without_path(_said, store) if public else _said))
+        mo.output.replace(mo.Html(progress(event, job)))
 
-    if run.value and now is not None:
+    _asked = now if run.value else None
+    if now is not None and empty and (now.study.name, now.part) not in begun:
+        begun.add((now.study.name, now.part))
+        _asked = _asked or first_look(now)
+    if _asked is not None:
         for _old in jobs:
             _old.cancel()
-        jobs.append(Job(now, store, limit.value, visit=visit))
+        jobs.append(Job(_asked, store, limit.value, visit=visit))
         mo.output.replace(mo.Html(progress(None)))
         _count = len(jobs)
         mo.Thread(target=follow, args=(jobs[-1], _tell, lambda: set_finished(_count)), daemon=True).start()
@@ -322,16 +336,15 @@ def cancelling(cancel, jobs):
 
 
 @app.cell
-def share(address, choices, html, mo, now, plain, public, store, urlencode):
+def share(address, html, mo, now, plain, store, urlencode):
     _share = mo.Html("")
     if now is not None:
         _link = html.escape(f"{address}?{urlencode(now.query)}")
-        _command = html.escape(plain(now.command(None if public else store)))
-        _several = len(choices.parts(now.study)) > 1
-        _parts = f" It runs all parts of the preset, not {html.escape(now.part)} alone." if _several else ""
+        _command = html.escape(plain(now.command()))
+        _own = " Add --store and your file to use the store that the explorer was started with." if store else ""
         _share = mo.Html(
-            '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command'
-            f"{'' if public else ', which uses the same store'}; a click selects it.{_parts}</p>"
+            '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command, which '
+            f"runs what is shown; a click selects it.{_own}</p>"
             f'<pre class="unlazy-copy unlazy-command">{_command}</pre>'
             f'<p class="unlazy-soft">As a link: <a class="unlazy-link" href="{_link}">open it again</a></p>'
             f'<pre class="unlazy-copy">{_link}</pre>'

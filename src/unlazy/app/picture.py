@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
+import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,45 +16,50 @@ import numpy as np
 from unlazy.app.setting import ExplorerSetting
 from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
+from unlazy.lab.study import Study
 from unlazy.plotting import style
 from unlazy.plotting.drawing import Drawing, draw_panels, plain_panel, plain_panels
-from unlazy.plotting.picture import Picture
+from unlazy.plotting.picture import Picture, worded
 from unlazy.reporting.export import write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WIDTH, _HEIGHT = 266, 209
+"""Of a panel, in points."""
+_LINE, _LETTER = 11.5, 5.2
+"""The height of a line and the width of a digit."""
+_LONG = 40
+"""Letters of a label that an axis does not have room for."""
 _DRAWING = threading.Lock()
 """Matplotlib's settings are those of the process; visitors' pages are threads of it."""
 
 
 def stored(setting: ExplorerSetting, store: str | None) -> xr.Dataset | None:
-    """What the store has of the simulation at the setting's points, or None if it has nothing; nothing is computed.
+    """What the store, or the shipped results, have of the simulation at the setting's points; None if it is nothing.
 
-    Instances that it lacks are not a number, and the attribute `missing` counts them.
+    Nothing is computed. Instances that are missing are not a number, and the attribute `missing` counts them.
     """
-    from unlazy.lab.running.dataset import without_diverged
+    from unlazy.lab.running.dataset import Collector, without_diverged
     from unlazy.lab.running.laboratory import Laboratory
+    from unlazy.lab.running.pack import fill
     from unlazy.lab.running.store import Store, default_path
 
-    if not (default_path() if store is None else Path(store)).is_file():
+    collector = Collector(setting.grid)
+    if (default_path() if store is None else Path(store)).is_file():
+        with Store(store) as opened, Laboratory(opened) as laboratory:
+            collector = laboratory.load(setting.study, {setting.part: setting.grid})[0][setting.part]
+    fill(collector)
+    if collector.missing.all():
         return None
-    with Store(store) as opened, Laboratory(opened) as laboratory:
-        collectors, work = laboratory.load(setting.study, {setting.part: setting.grid})
-        collector, lacking = collectors[setting.part], {instance for w in work for instance in w.missing}
-        total = setting.grid.instances
-        if len(lacking) == total:
-            return None
-        if lacking:
-            there = next(
-                p for p in range(setting.grid.size) if any((p, s) not in lacking for s in range(setting.seeds))
-            )
-            row = next(iter(opened.read(work[0].keys([there])[there], setting.grid.seeds)[0].values()))
-            empty = {name: np.full(row.arrays[name].shape, np.nan) for name in setting.study.simulated_outputs()}
-            for point, seed in lacking:
-                collector.put(point, seed, empty)
-        return without_diverged(collector.dataset()).assign_attrs(missing=len(lacking))
+    return without_diverged(collector.dataset(partly=True)).assign_attrs(missing=int(collector.missing.sum()))
+
+
+def drawn_outputs(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None) -> list[str]:
+    """Those of the outputs to show of which there is theory or simulation."""
+    there = {str(name) for dataset in (theory.dataset, simulated) if dataset is not None for name in dataset.data_vars}
+    return [name for name in setting.outputs if name in there]
 
 
 def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None, output: str) -> str:
@@ -61,10 +68,15 @@ def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset |
     from matplotlib.ticker import FuncFormatter, LogFormatter
 
     part = Picture(simulated, None, theory.dataset)
-    shown = replace(plain_panel(part, setting.grid.added, setting.part, output, setting.x), legend=False)
+    shown = replace(
+        plain_panel(part, setting.grid.added, setting.part, output, setting.x),
+        legend=False,
+        xlabel=short_label(setting.study, setting.x),
+        ylabel=short_label(setting.study, output),
+    )
     with _DRAWING, style.style():
-        # In points, as the SVG is: texts that the layout measured are not measured again.
-        figure = Figure(figsize=(3.7, 2.9), dpi=72, layout="constrained")
+        # In points, as the SVG is: texts that were measured are not measured again.
+        figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72), dpi=72)
         axes = figure.subplots()
         Drawing(axes, setting.study, shown, {setting.part: part}).draw()
         # Most of a drawing's time went to small ticks and to reading formulas, which powers of ten are.
@@ -72,10 +84,59 @@ def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset |
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(axis.get_major_formatter(), LogFormatter):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+        _cut_poles(axes)
         handles, labels = axes.get_legend_handles_labels()
-        if len(handles) > 1:
-            figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        several = len(handles) > 1
+        if several:
+            figure.legend(handles, labels, loc="lower center", ncols=2, borderaxespad=0.2)
+        _arrange(figure, axes, -(-len(handles) // 2) if several else 0)
         return style.svg(figure, salt=output)
+
+
+def _arrange(figure: Any, axes: Any, rows: int) -> None:
+    """Margins by what stands in them, and `rows` of a legend below: a layout engine takes as long as all the rest."""
+    ticks = [t.get_text() for t in axes.get_yticklabels()]
+    names = [t for t in axes.get_xticklabels() if t.get_rotation()]
+    slanted = max((4.5 * math.sin(math.radians(t.get_rotation())) * len(t.get_text()) for t in names), default=0.0)
+    left = 13 + _LINE * (1 + axes.get_ylabel().count("\n")) + _LETTER * max(map(len, ticks), default=0)
+    bottom = 24 + slanted + _LINE * (rows + 1 + axes.get_xlabel().count("\n"))
+    title = axes.get_title(loc="left") or axes.get_title()
+    top = 8 + (_LINE * (1 + title.count("\n")) if title else 0)
+    figure.subplots_adjust(left / _WIDTH, bottom / _HEIGHT, 1 - 12 / _WIDTH, 1 - top / _HEIGHT)
+
+
+def _cut_poles(axes: Any) -> None:
+    """Let a line that rises far above all else leave a linear panel at its top, so that the rest can be seen."""
+    lines = [line for line in axes.lines if len(line.get_xdata()) > 2 and line.get_linestyle() not in ("None", "none")]
+    if axes.get_yscale() != "linear" or not lines:
+        return
+    scale = np.log if axes.get_xscale() == "log" else np.asarray
+    usual, largest = -np.inf, -np.inf
+    for line in lines:
+        x, y = (np.asarray(values, float) for values in line.get_data())
+        finite = np.isfinite(y)
+        if finite.sum() < 3:
+            continue
+        # Values around peaks lie nearer to each other, and count no more for it.
+        even = np.interp(np.linspace(scale(x[0]), scale(x[-1]), 50), scale(x[finite]), y[finite])
+        usual, largest = max(usual, float(np.quantile(even, 0.9))), max(largest, float(y[finite].max()))
+    points = [np.nanmax(c.get_segments(), initial=-np.inf) for c in axes.collections if hasattr(c, "get_segments")]
+    top = max([3 * usual, *(1.1 * p for p in points)])
+    if usual > 0 and largest > 2 * top:
+        axes.set_ylim(top=top)
+
+
+def short_label(study: type[Study], name: str) -> str:
+    """The label of an axis in one or two lines: of a long one what stands before its first comma, colon or bracket."""
+    known: Any = study.parameters().get(name) or study.outputs.get(name)
+    if known is None or known.short or len(known.label) <= _LONG:
+        return worded(study, name)
+    return style.label(textwrap.fill(in_short(known.label), 32, max_lines=2, placeholder=" …"), known.symbol)
+
+
+def in_short(label: str, most: int = _LONG) -> str:
+    """A label, or of one with more letters than `most` what stands before its first comma, colon or bracket."""
+    return label if len(label) <= most else re.split(r"[,:;(]| / ", label)[0].strip() or label
 
 
 def power(value: float) -> str:

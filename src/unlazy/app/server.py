@@ -10,7 +10,9 @@ only evaluate studies, and a link to share must work as it is.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
+import importlib
 import ipaddress
 import logging
 import os
@@ -31,8 +33,6 @@ from unlazy.lab.study import Study
 FIRST_PORT = 2718
 OWN_STUDY = "UNLAZY_EXPLORE_STUDY"
 OWN_STORE = "UNLAZY_EXPLORE_STORE"
-PUBLIC = "UNLAZY_EXPLORE_PUBLIC"
-"""Set where other machines can reach the page, which then names no file of this one."""
 POSTS = frozenset({"/api/kernel/set_ui_element_value", "/api/kernel/function_call"})
 """The calls with which the page moves controls and fetches files; a test looks at what marimo does with all others."""
 SOCKETS = frozenset({"/ws"})
@@ -234,7 +234,6 @@ def serve(study: str | None, host: str, port: int | None, browser: bool, store: 
     app = application(frozenset() if is_local(host) else frozenset({host.lower(), socket.gethostname().lower()}))
     os.environ[OWN_STUDY] = "" if found is None else registry.reference(found)
     os.environ[OWN_STORE] = "" if store is None else str(store.resolve())
-    os.environ[PUBLIC] = "" if is_local(host) else "yes"
     opened = listen(host, port)
     number = opened.getsockname()[1]
     address = f"http://{reachable(host)}:{number}/" + (
@@ -254,6 +253,16 @@ def serve(study: str | None, host: str, port: int | None, browser: bool, store: 
     _run(app, opened)
 
 
+def _warm() -> None:
+    """Load, while nobody waits, what the first page would wait for."""
+    from unlazy.app.evaluator import EVALUATOR
+
+    with contextlib.suppress(InputError, OSError):
+        EVALUATOR.warm()
+    for module in ("xarray", "matplotlib.figure", "matplotlib.backends.backend_svg", "unlazy.app.words"):
+        importlib.import_module(module)
+
+
 def _run(app: Any, opened: socket.socket) -> None:
     import uvicorn
 
@@ -265,6 +274,7 @@ def _run(app: Any, opened: socket.socket) -> None:
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
             super().handle_exit(sig, frame)
 
+    threading.Thread(target=_warm, daemon=True).start()
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
     try:
         Server(config).run(sockets=[opened])

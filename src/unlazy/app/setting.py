@@ -6,8 +6,8 @@ Text comes from links and fields, so that it is read by the laboratory's own par
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from unlazy.app.choices import (
 )
 from unlazy.checks import InputError, check_choice, check_whole, suggest
 from unlazy.lab import registry
-from unlazy.lab.grid import ParameterGrid, preset_grids
+from unlazy.lab.grid import Axis, ParameterGrid, preset_grids
 from unlazy.lab.parse import as_text, parse_over, parse_set
 from unlazy.lab.running.dataset import inner_coordinates
 from unlazy.lab.running.run import command_line
@@ -61,7 +61,8 @@ class ExplorerSetting:
     @cached_property
     def grid(self) -> ParameterGrid:
         """The points to simulate, as the command line has them."""
-        return preset_grids(self.study, PRESET, set=self.values, over=self.axes, seeds=self.seeds)[self.part]
+        options: dict[str, Any] = {"set": self.values, "over": self.axes, "seeds": self.seeds, "part": self.part}
+        return preset_grids(self.study, PRESET, **options)[self.part]
 
     def lines(self, count: int = 60) -> ParameterGrid:
         """The grid of the theory: denser along the horizontal axis where that is a number."""
@@ -69,6 +70,13 @@ class ExplorerSetting:
         if parameter is None or not is_numeric(parameter) or parameter.choices is not None:
             return self.grid
         return self.grid.denser(self.x, count)
+
+    def across(self, values: Sequence[Any]) -> ParameterGrid:
+        """The grid with other values on the horizontal axis, which is a parameter or a path."""
+        if self.study.parameter(self.x).kind == "path":
+            return replace(self.grid, fixed={**self.grid.fixed, self.x: tuple(values)})
+        axis = Axis((self.x,), tuple((v,) for v in values))
+        return replace(self.grid, axes=tuple(axis if a.names == (self.x,) else a for a in self.grid.axes))
 
     @property
     def query(self) -> list[tuple[str, str]]:
@@ -83,14 +91,19 @@ class ExplorerSetting:
             *_joined("show", self.outputs),
         ]
 
-    def command(self, store: str | None = None) -> str:
-        """The shell command that simulates these points; it fixes only what the preset does not have already."""
+    def command(self) -> str:
+        """The shell command that simulates these points; it fixes only what the part does not have already.
+
+        It names no folder of this machine: a user's own study is called by the name of its file.
+        """
         import shlex
 
-        known = [grid.parameters() for grid in preset_grids(self.study, PRESET, over=self.axes).values()]
-        fixed = {n: v for n, v in self.values.items() if any(n not in k or k[n] != v for k in known)}
-        words = command_line(self.study, PRESET, fixed, self.over, self.seeds)
-        return words if store is None else f"{words} --store {shlex.quote(store)}"
+        known = preset_grids(self.study, PRESET, over=self.axes, part=self.part)[self.part].parameters()
+        fixed = {n: v for n, v in self.values.items() if n not in known or known[n] != v}
+        part = self.part if len(parts(self.study)) > 1 else None
+        words = command_line(self.study, PRESET, fixed, self.over, self.seeds, part=part)
+        reference = registry.reference(self.study)
+        return words.replace(shlex.quote(reference), shlex.quote(re.split(r"[/\\]", reference)[-1]))
 
     @cached_property
     def axes(self) -> dict[str, list]:
@@ -134,7 +147,7 @@ def make_setting(
         raise InputError(f"seeds must be an integer >= 1 and <= {MOST_SEEDS}, got {seeds!r}") from None
     seeds = check_whole("seeds", seeds, 1, MOST_SEEDS)
     shown = tuple(dict.fromkeys(check_choice("show", name, drawable(study)) for name in outputs))
-    setting = ExplorerSetting(study, part, x, values, texts, seeds, shown or first_outputs(study, x))
+    setting = ExplorerSetting(study, part, x, values, texts, seeds, shown or first_outputs(study, part, x))
     if setting.grid.size > MOST_POINTS:
         raise InputError(f"the axes have {setting.grid.size} points together; the explorer takes at most {MOST_POINTS}")
     setting.grid.validate()
@@ -215,7 +228,7 @@ def default_setting(study: type[Study], part: str | None = None) -> ExplorerSett
             break
     first = next(grid.points())
     values = {name: first[name] for name in study.parameters() if name not in over}
-    return ExplorerSetting(study, part, x, values, over, min(grid.seeds, DEFAULT_SEEDS), first_outputs(study, x))
+    return ExplorerSetting(study, part, x, values, over, min(grid.seeds, DEFAULT_SEEDS), first_outputs(study, part, x))
 
 
 def _joined(name: str, entries: Iterable[str]) -> list[tuple[str, str]]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from unlazy.app.job import Job, duration
-from unlazy.app.picture import size
+from unlazy.app.picture import in_short, size
+from unlazy.app.server import OWN_STORE
 from unlazy.app.setting import ExplorerSetting
 from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
+from unlazy.lab.claims import Claim
 from unlazy.lab.running.events import Event
+from unlazy.lab.running.store import default_path
 from unlazy.lab.study import Study
-from unlazy.words import plain
+from unlazy.words import listed, plain
 
 
 def sources(study: type[Study]) -> str:
@@ -25,6 +31,51 @@ def sources(study: type[Study]) -> str:
         f'<p class="unlazy-question">{html.escape(study.question)}</p>'
         f'<ul class="unlazy-sources unlazy-soft">{listed}</ul>'
     )
+
+
+def what_you_see(setting: ExplorerSetting, drawn: Sequence[str], theory: TheoryLines, points: Any) -> str:
+    """Two sentences under the panels: what is drawn against what, and what the study claims of it, with its source."""
+    study, shown = setting.study, [d for d in (theory.dataset, points) if d is not None]
+    if not drawn:
+        return ""
+    outputs = listed([in_short(study.outputs[name].label) for name in drawn])
+    along = [
+        str(dim)
+        for dataset in shown
+        for name in drawn
+        if name in dataset
+        for dim in dataset[name].dims
+        if dim not in (setting.x, "seed") and dataset.sizes[dim] > 1
+    ]
+    family = listed([_called(study, dim) for dim in dict.fromkeys(along)]) if along else ""
+    lines = theory.dataset is not None and any(name in theory.dataset for name in drawn)
+    kinds = ["lines are the theory"] * lines + ["points are the simulation"] * (points is not None)
+    first = (
+        f"{outputs[:1].upper()}{outputs[1:]} against {_called(study, setting.x)}"
+        f"{f', a curve for each {family}' if family else ''}: {' and '.join(kinds)}."
+    )
+    claim = _claim(setting, drawn)
+    if claim is None:
+        return plain(first)
+    known = "; known not to hold here" if claim.known_negative is not None else ""
+    return plain(f"{first} The study claims: {claim.statement.rstrip('.')} ({claim.source}{known}).")
+
+
+def _called(study: type[Study], name: str) -> str:
+    known = study.parameters().get(name)
+    return in_short(known.label, 0) if known is not None else name.replace("_", " ")
+
+
+def _claim(setting: ExplorerSetting, drawn: Sequence[str]) -> Claim | None:
+    """The claim of this part to look at: one on what is drawn first, then one that holds, then one of a paper."""
+    here = [claim for claim in setting.study.claims if setting.part in claim.parts]
+
+    def rank(claim: Claim) -> tuple[bool, ...]:
+        code = getattr(claim.number, "__code__", None)
+        named = {str(c) for c in (*code.co_names, *code.co_consts)} if code is not None else set()
+        return not named & set(drawn), claim.known_negative is not None, not claim.keys
+
+    return min(here, key=rank, default=None)
 
 
 def theory_note(setting: ExplorerSetting, theory: TheoryLines, points: Any) -> str:
@@ -55,7 +106,7 @@ def theory_note(setting: ExplorerSetting, theory: TheoryLines, points: Any) -> s
         )
     if points is None:
         count = setting.grid.instances
-        said.append(f"The store has no simulation of these points ({setting.grid.size} x {setting.seeds} seeds = "
+        said.append(f"Nothing is simulated of these points yet ({setting.grid.size} x {setting.seeds} seeds = "
                     f"{count} instances).")  # fmt: skip
     else:
         missing = points.attrs.get("missing", 0)
@@ -83,9 +134,9 @@ def progress(event: Event | None, job: Job | None = None) -> str:
     if event.kind == "ended":
         return _bar("Done.", 1.0)
     if event.kind in ("waiting", "warned"):
-        return _bar(event.message, None)
+        return _bar(without_paths(event.message), None)
     words = {"refused": "Not simulated: ", "failed": "The simulation failed: ", "cancelled": ""}[event.kind]
-    return f'<p class="unlazy-wrong" role="alert">{html.escape(plain(words + event.message))}</p>'
+    return f'<p class="unlazy-wrong" role="alert">{html.escape(plain(words + without_paths(event.message)))}</p>'
 
 
 def _bar(text: str, share: float | None) -> str:
@@ -98,17 +149,19 @@ def _bar(text: str, share: float | None) -> str:
 
 def wrong(message: str) -> str:
     """A message to a visitor, in which long values are cut."""
-    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", plain(message))
+    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", plain(without_paths(message)))
     return f'<p class="unlazy-told">{html.escape(short if len(short) <= 800 else short[:800] + "...")}</p>'
 
 
-def without_path(text: str, store: str | None) -> str:
-    """A text for visitors from elsewhere, who need not know where the store is."""
-    from unlazy.lab.running.store import default_path
+_PATH = re.compile(r"(?<![\w/\\:.])(?:[A-Za-z]:)?(?:[/\\]+[^\s/\\:'\"<>]+)*[/\\]+(?=[^\s/\\:'\"<>])")
 
-    for path in {store, str(default_path())} - {None, ""}:
-        text = text.replace(str(path), "of this server")
-    return text
+
+def without_paths(text: str) -> str:
+    """A text in which files have their names and no folders: a page may be seen by others, or be shown to them."""
+    for folder in {Path(os.environ.get(OWN_STORE) or default_path()).parent, Path.home(), Path.cwd()}:
+        if folder != folder.parent:
+            text = text.replace(f"{folder}{os.sep}", "")
+    return _PATH.sub("", text)
 
 
 def failure(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from unlazy.cli.options import (
     Jobs,
     Memory,
     Over,
+    PartName,
     Preset,
     Recorded,
     Seeds,
@@ -31,10 +33,9 @@ from unlazy.cli.options import (
     complete_study,
 )
 from unlazy.cli.output import check_figure, print_json, save_figure, say
-from unlazy.lab import registry
+from unlazy.lab import catalogue, registry
 from unlazy.lab.grid import MAIN
 from unlazy.lab.parse import parse_duration
-from unlazy.lab.sources import named
 
 if TYPE_CHECKING:
     from unlazy.lab.running.result import Run
@@ -71,23 +72,13 @@ def _main(
 @app.command("list")
 def list_(topic: Topics = None, as_json: AsJson = False) -> None:
     """Show the studies with topic, source and claims."""
-    studies = registry.all_studies(topic)
+    found = catalogue.entries(topic)
     if as_json:
-        described = [
-            {
-                "name": s.name,
-                "topic": s.topic,
-                "question": s.question,
-                "source": named(s.sources),
-                "claims": [{"id": c.id, "statement": c.statement, "source": c.source} for c in s.claims],
-            }
-            for s in studies
-        ]
-        print_json({"studies": described})
+        print(json.dumps({"studies": [entry._asdict() for entry in found]}))
         return
-    from unlazy.reporting.terminal import show
+    from unlazy.reporting.terminal import listing
 
-    show.studies(studies)
+    print(listing.studies(found))
 
 
 @app.command("show")
@@ -123,6 +114,7 @@ def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJs
 def run_(
     study: StudyName,
     preset: Preset = "quick",
+    part: PartName = None,
     set: Set = None,
     over: Over = None,
     seeds: Seeds = None,
@@ -139,7 +131,14 @@ def run_(
     from unlazy.reporting.terminal import show
     from unlazy.reporting.terminal.bar import Bar
 
-    options: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds, "stream": stream}
+    options: dict[str, Any] = {
+        "preset": preset,
+        "part": part,
+        "set": set,
+        "over": over,
+        "seeds": seeds,
+        "stream": stream,
+    }
     asked = ask(study, **options)
     check_figure(figure)
     if dry_run:
@@ -431,6 +430,7 @@ def export_(
     study: StudyName,
     file: Annotated[Path, typer.Argument(metavar="FILE.nc")],
     preset: Preset = "quick",
+    part: PartName = None,
     set: Set = None,
     over: Over = None,
     seeds: Seeds = None,
@@ -440,7 +440,7 @@ def export_(
     """Write stored results as netCDF, one group per part."""
     from unlazy.reporting.export import export
 
-    export(study, file, preset=preset, set=set, over=over, seeds=seeds, stream=stream, store=store)
+    export(study, file, preset=preset, set=set, over=over, seeds=seeds, stream=stream, part=part, store=store)
     say(f"wrote {file}")
 
 

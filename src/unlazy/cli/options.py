@@ -28,6 +28,7 @@ StudyNames = Annotated[
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="k=v", help="fix a parameter")]
 Over = Annotated[list[str] | None, typer.Option("--over", metavar="k=a,b,c|a:b:steps", help="let a parameter vary")]
 Preset = Annotated[str, typer.Option(help="quick, or full for the papers' sizes")]
+PartName = Annotated[str | None, typer.Option("--part", metavar="NAME", help="one part of the preset; all if none")]
 Seeds = Annotated[int | None, typer.Option(help="instances per point, instead of the preset's number")]
 Stream = Annotated[str, typer.Option(metavar="NAME", help="which random numbers: another name draws others")]
 StoreFile = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="where results are kept")]

@@ -19,7 +19,6 @@ import typer
 from unlazy.checks import InputError
 from unlazy.cli import commands
 from unlazy.lab import registry
-from unlazy.numerics.roots import ConvergenceError
 from unlazy.words import in_one_line
 
 _TYPER_INTERRUPTED = 130
@@ -63,8 +62,6 @@ def _call() -> int | None:
         return code
     except InputError as error:
         return _refuse(str(error), error)
-    except ConvergenceError as error:
-        return _refuse(f"a number of this study cannot be computed at these parameters: {error}", error)
     except usage_error as error:
         return _refuse(error.format_message(), error)
     except typer.Exit as end:
@@ -77,6 +74,10 @@ def _call() -> int | None:
     except OSError as error:
         return _refuse(str(error), error)
     except Exception as error:
+        from unlazy.numerics.roots import ConvergenceError
+
+        if isinstance(error, ConvergenceError):
+            return _refuse(f"a number of this study cannot be computed at these parameters: {error}", error)
         place = _place_in_study(error)
         if place is None:
             _raise_if_interrupted(error)

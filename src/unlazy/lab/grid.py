@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from unlazy.checks import InputError, check_choice, check_whole
 from unlazy.lab.parameters import MOST_POINTS, entries
 from unlazy.lab.study import Study, preset_parts
@@ -126,14 +124,17 @@ def preset_grids(
     over: Mapping[str, Any] | None = None,
     seeds: int | None = None,
     stream: str = MAIN,
+    part: str | None = None,
 ) -> dict[str, ParameterGrid]:
-    """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`."""
+    """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`; or that of one part."""
     check_choice("preset", preset, study.presets)
     check_stream(stream)
     parts = preset_parts(study.presets[preset])
+    if part is not None:
+        parts = {part: parts[check_choice("part", part, parts)]}
     return {
-        part: replace(_grid(study, part, grid, set or {}, over or {}, seeds), stream=stream)
-        for part, grid in parts.items()
+        name: replace(_grid(study, name, grid, set or {}, over or {}, seeds), stream=stream)
+        for name, grid in parts.items()
     }
 
 
@@ -152,6 +153,8 @@ def default_grid(
 
 def spread(start: float, stop: float, count: int, scale: str = "linear") -> list[float]:
     """`count` values from `start` to `stop`, evenly spaced, or geometrically where scale is 'log'."""
+    import numpy as np
+
     if scale == "log" and start > 0 and stop > 0:
         return np.geomspace(start, stop, count).tolist()
     return np.linspace(start, stop, count).tolist()

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from unlazy.checks import InputError, check_choice
 from unlazy.words import brief, shown
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_POINTS = 10**7
 """More points than this no grid has; it is counted before it is made."""
@@ -67,6 +68,8 @@ class Parameter:
 
     def coerce_one(self, value: Any) -> Any:
         """A single value in canonical form: an entry of a path or an axis."""
+        import numpy as np
+
         if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
             value = value.item()
         if self.choices is not None:
@@ -112,6 +115,8 @@ class Parameter:
 
 def entries(name: str, values: Any) -> Sequence | np.ndarray:
     """The values of a path or an axis: those of a list or an array, or the only one."""
+    import numpy as np
+
     if isinstance(values, str | Real):
         return (values,)
     if hasattr(values, "__array__"):

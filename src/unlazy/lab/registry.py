@@ -16,7 +16,8 @@ from unlazy.words import brief
 STUDIES = "unlazy.studies"
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where the package's studies are."""
     spec = importlib.util.find_spec(STUDIES)
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -25,7 +26,7 @@ def _folder() -> Path:
 
 def names() -> dict[str, str]:
     """The package's studies and their modules, without importing any; `shared` is what studies of a topic share."""
-    files = sorted(file for file in _folder().glob("*/[!_]*.py") if file.stem != "shared")
+    files = sorted(file for file in folder().glob("*/[!_]*.py") if file.stem != "shared")
     return {f.stem.replace("_", "-"): f"{STUDIES}.{f.parent.name}.{f.stem}" for f in files}
 
 
@@ -53,15 +54,20 @@ def find(study: str | type[Study]) -> type[Study]:
     return check_definition(_study_in(importlib.import_module(modules[study]), study))
 
 
-def all_studies(selected: list[str] | None = None) -> list[type[Study]]:
-    """All studies of the package, or those of the selected topics."""
+def names_of(selected: list[str] | None = None) -> list[str]:
+    """The names of all studies of the package, or of those of the selected topics."""
     known = topics()
     if not (selected is None or isinstance(selected, list | tuple)):
         raise InputError(f"topics must be a list of {', '.join(known)}, got {brief(selected)}")
     for topic in selected or ():
         if topic not in known:
             raise InputError(f"topic must be one of {', '.join(known)}; got {brief(topic)}{suggest(topic, known)}")
-    return [find(name) for name, topic in topic_of().items() if not selected or topic in selected]
+    return [name for name, topic in topic_of().items() if not selected or topic in selected]
+
+
+def all_studies(selected: list[str] | None = None) -> list[type[Study]]:
+    """All studies of the package, or those of the selected topics."""
+    return [find(name) for name in names_of(selected)]
 
 
 def reference(cls: type[Study]) -> str:

@@ -29,10 +29,11 @@ def export(
     over: Given = None,
     seeds: int | None = None,
     stream: str = MAIN,
+    part: str | None = None,
     store: str | os.PathLike | None = None,
 ) -> None:
     """Write the stored results of a run, one group per part; nothing is computed."""
-    asked = ask(study, preset, set, over, seeds, stream)
+    asked = ask(study, preset, set, over, seeds, stream, part)
     if not isinstance(file, str | os.PathLike):
         raise InputError(f"file must be the name of a file, got {brief(file)}")
     if Path(file).suffix != ".nc":

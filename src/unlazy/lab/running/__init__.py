@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         fingerprint,
         laboratory,
         outputs,
+        pack,
         plan,
         processes,
         proof,

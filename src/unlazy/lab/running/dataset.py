@@ -29,32 +29,43 @@ class Collector:
         self.grid = grid
         self.seconds = 0.0
         """What the instances took when they were computed."""
-        self._arrays: dict[str, np.ndarray] = {}
+        self.arrays: dict[str, np.ndarray] = {}
+        """By output, an array over points and seeds; what is missing in them is anything."""
         self.missing = np.ones((grid.size, grid.seeds), bool)
         """Which seeds of which points are not there yet."""
 
     def put(self, point: int, seed: int, arrays: Mapping[str, np.ndarray]) -> None:
         for name, array in arrays.items():
-            if name not in self._arrays:
-                self._arrays[name] = np.empty((self.grid.size, self.grid.seeds, *array.shape), array.dtype)
-            if self._arrays[name].shape[2:] != array.shape:
+            if name not in self.arrays:
+                self.arrays[name] = np.empty((self.grid.size, self.grid.seeds, *array.shape), array.dtype)
+            if self.arrays[name].shape[2:] != array.shape:
                 raise InputError(
                     f"output {name} of {self.grid.study.name} changes its shape within part {self.grid.part!r}: "
-                    f"{self._arrays[name].shape[2:]} and {array.shape}; use a fixed grid or two parts"
+                    f"{self.arrays[name].shape[2:]} and {array.shape}; use a fixed grid or two parts"
                 )
-            if self._arrays[name].dtype != array.dtype:
+            if self.arrays[name].dtype != array.dtype:
                 # An integer from one instance and a float from another are floats, as in any array.
-                common = np.result_type(self._arrays[name], array)
-                self._arrays[name] = self._arrays[name].astype(common, copy=False)
-            self._arrays[name][point, seed] = array
+                common = np.result_type(self.arrays[name], array)
+                self.arrays[name] = self.arrays[name].astype(common, copy=False)
+            self.arrays[name][point, seed] = array
         self.missing[point, seed] = False
 
-    def dataset(self) -> xr.Dataset:
-        if self.missing.any():
+    def put_all(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """All results at once, by output an array over points and seeds."""
+        self.arrays = dict(arrays)
+        self.missing[:] = False
+
+    def dataset(self, partly: bool = False) -> xr.Dataset:
+        """The results with names; `partly` allows some to be missing, which are not a number."""
+        if self.missing.any() and not partly:
             raise InputError(f"{int(self.missing.sum())} results of {self.grid.study.name} are missing")
         shape = (*self.grid.shape, self.grid.seeds)
-        names = self.grid.study.simulated_outputs()
-        arrays = {n: self._arrays[n].reshape((*shape, *self._arrays[n].shape[2:])) for n in names}
+        arrays = {}
+        for name in self.grid.study.simulated_outputs():
+            found = self.arrays[name]
+            if self.missing.any():
+                found = np.where(self.missing.reshape(*self.missing.shape, *(1,) * (found.ndim - 2)), np.nan, found)
+            arrays[name] = found.reshape((*shape, *found.shape[2:]))
         return _label(self.grid, arrays, ("seed",))
 
 

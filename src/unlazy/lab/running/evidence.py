@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unlazy.checks import InputError, check_writable, write_at_once
 from unlazy.lab.claims import Claim, tally
@@ -21,9 +21,11 @@ from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.dataset import as_json
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.plan import canonical
-from unlazy.lab.running.result import Run
 from unlazy.lab.study import Study, remembered
 from unlazy.words import brief, number
+
+if TYPE_CHECKING:
+    from unlazy.lab.running.result import Run
 
 FRESH, FULL = "fresh", "full"
 """The records of streams that nobody had looked at, and those of the papers' sizes."""

@@ -45,12 +45,13 @@ def ask(
     over: Given = None,
     seeds: int | None = None,
     stream: str = MAIN,
+    part: str | None = None,
 ) -> Asked:
     """The grids of a preset of a study with changes; a mistake is told before anything is computed."""
     cls = registry.find(study)
     fixed, axes = _read(cls, set, over)
-    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds, stream=stream)
-    return Asked(cls, grids, command_line(cls, preset, fixed, axes, seeds, stream))
+    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds, stream=stream, part=part)
+    return Asked(cls, grids, command_line(cls, preset, fixed, axes, seeds, stream, part))
 
 
 def run(
@@ -61,6 +62,7 @@ def run(
     over: Given = None,
     seeds: int | None = None,
     stream: str = MAIN,
+    part: str | None = None,
     store: str | os.PathLike | Store | None = None,
     cluster: str | None = None,
     memory: float | None = None,
@@ -69,11 +71,12 @@ def run(
     """Simulate a study, predict it, and judge its claims.
 
     `study` is a name, 'file.py:Class' or a Study class. `set` fixes parameters and `over` gives axes, both on top of
-    the preset; runs in different streams draw different numbers. Results are kept in `store` (a file; the user's
-    default if None): the same call again computes only what is missing. `cluster` is 'local:N' or a Dask scheduler's
-    address; `memory` is the budget in GiB, a quarter of free memory if None. `progress` is called with every `Event`.
+    the preset; runs in different streams draw different numbers; `part` runs one part of the preset alone. Results are
+    kept in `store` (a file; the user's default if None): the same call again computes only what is missing. `cluster`
+    is 'local:N' or a Dask scheduler's address; `memory` is the budget in GiB, a quarter of free memory if None.
+    `progress` is called with every `Event`.
     """
-    asked = ask(study, preset, set, over, seeds, stream)
+    asked = ask(study, preset, set, over, seeds, stream, part)
     with Laboratory(store, cluster, memory, progress) as laboratory:
         laboratory.warn_of_damage()
         return laboratory.run(*asked)
@@ -139,11 +142,14 @@ def command_line(
     over: Mapping[str, Any] | None = None,
     seeds: int | None = None,
     stream: str = MAIN,
+    part: str | None = None,
 ) -> str:
     """The shell command that repeats a run."""
     import shlex
 
     words = ["unlazy", "run", registry.reference(cls), "--preset", preset]
+    if part is not None:
+        words += ["--part", part]
     for name, value in (set or {}).items():
         words += ["--set", f"{name}={as_text(value)}"]
     for name, values in (over or {}).items():

@@ -9,7 +9,7 @@ from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.grid import ParameterGrid, preset_grids
+from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.arithmetic import WrongNumbers
 from unlazy.lab.running.cost import costs
 from unlazy.lab.running.events import Event
@@ -69,7 +69,7 @@ def serve(
 def _answer(laboratory: Laboratory, study: str, preset: str, estimate: bool = False, **options: Any) -> Event:
     start, busy = time.perf_counter(), time.process_time()
     cls = registry.find(study)
-    grids = _grids(cls, preset, **options)
+    grids = preset_grids(cls, preset, **options)
     if estimate:
         found = costs(laboratory, cls, grids, measure=True)
         expected, most = sum(c.seconds for c in found), max(c.bytes for c in found)
@@ -77,8 +77,3 @@ def _answer(laboratory: Laboratory, study: str, preset: str, estimate: bool = Fa
     _, computed = laboratory.simulate(cls, grids)
     busy = time.process_time() - busy
     return Event("ended", count=computed, seconds=time.perf_counter() - start, processor_seconds=busy)
-
-
-def _grids(cls: type[Study], preset: str, part: str | None = None, **options: Any) -> dict[str, ParameterGrid]:
-    grids = preset_grids(cls, preset, **options)
-    return grids if part is None else {part: grids[part]}

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.reporting.terminal import bar, board, show, tables
+    from unlazy.reporting.terminal import bar, board, listing, show, tables
 
 lazily(__name__)

@@ -20,7 +20,6 @@ from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.dataset import inner_coordinates
 from unlazy.lab.running.evidence import told
-from unlazy.lab.sources import named
 from unlazy.lab.study import Study
 from unlazy.words import number, plain, shown
 
@@ -66,14 +65,6 @@ def plain_table(*columns: str) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=index == 0)
     return table
-
-
-def studies(found: Sequence[type[Study]]) -> None:
-    """The table of studies."""
-    table = plain_table("study", "topic", "claims", "question", "source")
-    for s in found:
-        table.add_row(Text(s.name, "bold"), s.topic, str(len(s.claims)), s.question, named(s.sources))
-    open_console().print(table)
 
 
 def study(cls: type[Study]) -> None:
