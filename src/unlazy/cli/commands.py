@@ -130,7 +130,9 @@ def run_(
     store: StoreFile = None,
     cluster: Cluster = None,
     memory: Memory = None,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf; .gif .mp4 where time goes on")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what it would cost")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,7 +143,7 @@ def run_(
 
     options: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds, "stream": stream}
     asked = ask(study, **options)
-    check_figure(figure)
+    check_figure(figure, asked.study)
     if dry_run:
         costs = estimate(asked, store=store, memory=memory)
         print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(asked.study, costs)

@@ -110,6 +110,7 @@ class ReuseDynamics(Study):
         width=3.8,
         height=2.8,
         caption="Upper left: a chain and a network of the same dimension, and a chain of a larger one.",
+        time="samples_per_dimension",
     )
 
     @claim(OWN, "reduction of a neuron to its overlap", within(0.02, absolute=True))

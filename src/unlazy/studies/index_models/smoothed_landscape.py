@@ -118,13 +118,13 @@ class SmoothedLandscape(Study):
 
     @claim("damian2023", THEOREM, within(0.25, absolute=True), departs=STARTED)
     def third(third):
-        """For h_3 and the radius d^a the number of examples grows with the power 2 - 2 a of d, {criterion}. This is 7/4
+        """For h_3 and the radius d^a the number of examples grows with the power 2 - 2a of d, {criterion}. This is 7/4
         at a = 1/8, and 3/2 at a = 1/4, as in the table."""
         return _excess(third, 3)
 
     @claim("damian2023", THEOREM, within(0.25, absolute=True), departs=STARTED)
     def fourth(fourth):
-        """For h_4 and the radius d^a the number of examples grows with the power 3 - 4 a of d, {criterion}. This is 5/2
+        """For h_4 and the radius d^a the number of examples grows with the power 3 - 4a of d, {criterion}. This is 5/2
         at a = 1/8, and 2 at a = 1/4."""
         return _excess(fourth, 4)
 
