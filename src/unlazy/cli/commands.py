@@ -105,6 +105,18 @@ def cite(study: StudyName) -> None:
         say(source.bibtex)
 
 
+@app.command("new")
+def new_(
+    study: Annotated[str, typer.Argument(metavar="NAME", help="of the study, such as my-result")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where the file goes")] = Path(),
+) -> None:
+    """Write the file of a study of your own: it runs, and its comments ask what to write in place of the example."""
+    from unlazy.lab.new import new_study
+
+    file = new_study(study, out)
+    say(f"wrote {file}; 'unlazy run {file}' runs it, and its comments ask what is missing")
+
+
 @app.command("predict")
 def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJson = False) -> None:
     """Evaluate the theory around the default parameters, at once."""

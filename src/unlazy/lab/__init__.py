@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.lab import claims, grid, judge, measures, parameters, parse, registry, running, sources, study
+    from unlazy.lab import claims, grid, judge, measures, new, parameters, parse, registry, running, sources, study
     from unlazy.lab.claims import OWN, Change, Missing, Verdict, at_least, at_most, between, changes, claim, within
     from unlazy.lab.measures import (
         crossing,
