@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests benchmarks notebooks docs/_hooks docs/_plots tools
 
-.PHONY: reproduce confirm test tests test-slow test-browser lint index pack docs bench clean
+.PHONY: reproduce confirm test tests test-slow test-browser lint index pack docs wheel bench clean
 
 reproduce: $(VENV)/.installed
 	@$(BIN)/unlazy reproduce $(ARGS)
@@ -49,11 +49,15 @@ lint: $(VENV)/.installed-dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# The wheel, installed into an environment of its own and run from another folder; it stays in dist/.
+wheel: $(VENV)/.installed-dev
+	@tools/try_wheel.sh $(VENV)
+
 bench: $(VENV)/.installed-bench
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) report site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) report site dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # Made anew before every installation: an interrupted one may have left half an environment.
 define environment

@@ -62,6 +62,9 @@ def test_the_walk_of_contributing_leads_through_rooms_that_exist():
 
 
 def test_the_picture_of_the_readme_is_there():
-    for image in re.findall(r"!\[.*?\]\((.*?)\)", README.read_text()):
+    text = README.read_text()
+    images = re.findall(r"!\[.*?\]\((.*?)\)", text) + re.findall(r'src(?:set)?="(.*?)"', text)
+    assert len(images) >= 5
+    for image in images:
         assert (ROOT / image).stat().st_size > 1000
     assert registry.names()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from text import block, code, plain, prose, table
+from text import block, code, plain, prose, said, table
 
 from unlazy.lab.claims import Claim
 from unlazy.lab.grid import ParameterGrid, preset_grids
@@ -32,12 +32,12 @@ def study_page(study: type[Study], stored: Mapping[str, Any] | None = None, theo
     parts = [
         f"---\ntitle: {study.name}\n---",
         f"# {study.name}",
-        f'<p class="question">{plain(study.question)}</p>',
+        f'<p class="question">{said(study.question)}</p>',
         f"Theory: {link} · {plain(named(study.sources))}",
         *_result(study, stored),
         "## Claims",
         _counts(study, stored),
-        *(f'<p class="negative">All claims. {plain(note)}</p>' for note in study.notes()),
+        *(f'<p class="negative">All claims. {said(note)}</p>' for note in study.notes()),
         *(_claim(claim, stored) for claim in study.claims),
         "## Run it",
         block(commands(study), "console"),
@@ -74,7 +74,7 @@ def _result(study: type[Study], stored: Mapping[str, Any] | None) -> list[str]:
     return [
         f'<figure class="result">{stored["figure"]}</figure>',
         f'<p class="caption">Preset quick: {stored["instances"]} instances, seeds {plain(stored["seeds"])}; '
-        f"the simulation took {plain(stored['cost'])} s when it was computed. {plain(stored['caption'])}</p>",
+        f"the simulation took {plain(stored['cost'])} s when it was computed. {said(stored['caption'])}</p>",
     ]
 
 
@@ -116,7 +116,7 @@ def _counts(study: type[Study], stored: Mapping[str, Any] | None) -> str:
 def _claim(claim: Claim, stored: Mapping[str, Any] | None) -> str:
     judged = next((c for c in stored["claims"] if c["id"] == claim.id), None) if stored else None
     verdict = badge(judged["verdict"], judged["word"]) if judged else ""
-    lines = [f"### {claim.id}", f"{verdict} {plain(claim.statement)}".strip()]
+    lines = [f"### {claim.id}", f"{verdict} {said(claim.statement)}".strip()]
     facts = [f"Criterion: {code(claim.criterion)}"]
     if judged:
         facts += measured(judged)
@@ -124,7 +124,7 @@ def _claim(claim: Claim, stored: Mapping[str, Any] | None) -> str:
     if claim.kind == "theory":
         facts.append("theory only, no simulation")
     lines.append(f'<p class="facts">{" · ".join(facts)}</p>')
-    lines += [f'<p class="negative">{plain(note)}</p>' for note in claim.notes]
+    lines += [f'<p class="negative">{said(note)}</p>' for note in claim.notes]
     lines += [f'<p class="facts">{plain(line)}</p>' for line in judged["evidence"]] if judged else []
     return "\n\n".join(lines)
 
@@ -223,12 +223,12 @@ def _card(study: type[Study], stored: Mapping[str, Any] | None) -> str:
     picture = f"    [![figure of {study.name}]({study.name}.svg){{ .thumbnail loading=lazy }}]({study.name}.md)\n\n"
     drawn = stored is not None and "<svg" in stored["figure"]
     return (
-        f"-   **[{study.name}]({study.name}.md)**\n\n{picture if drawn else ''}    {plain(study.question)}\n\n"
+        f"-   **[{study.name}]({study.name}.md)**\n\n{picture if drawn else ''}    {said(study.question)}\n\n"
         f"    {_counts(study, stored)}"
     )
 
 
 def topic_list(studies: Sequence[type[Study]], topic: str) -> str:
     """The studies of a topic, for the end of its theory note."""
-    rows = [f"- [{s.name}](../gallery/{s.name}.md): {plain(s.question)}" for s in studies if s.topic == topic]
+    rows = [f"- [{s.name}](../gallery/{s.name}.md): {said(s.question)}" for s in studies if s.topic == topic]
     return "## The studies of this topic\n\n" + "\n".join(rows)

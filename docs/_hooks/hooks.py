@@ -21,6 +21,7 @@ import mathml
 import negatives
 import reference
 import stored
+import text
 import tutorials
 
 from unlazy.lab import registry
@@ -119,7 +120,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     """Draw the formulas; one that cannot be drawn is a warning, which a strict build refuses."""
-    made, wrong = mathml.replace_formulas(html)
+    made, wrong = mathml.replace_formulas(text.drawn(html))
     for message in wrong:
         log.warning("%s: formula %s", page.file.src_uri, message)
     return made

@@ -61,4 +61,5 @@ def links(text: str, places: Mapping[str, str] | None = None) -> str:
             return f"[{label}]({_PAGES[target]})"
         return label
 
+    text = re.sub(r'(?<=\bsrc=")docs/|(?<=\bsrcset=")docs/', "", text)
     return re.sub(r"(?P<image>!?)\[(?P<label>[^\]]*)\]\((?P<target>[^)\s]+)\)", link, text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gallery import badge, measured
-from text import code, plain
+from text import code, plain, said
 
 from unlazy.lab.study import Study
 from unlazy.reporting.html.report import topic_title
@@ -29,9 +29,9 @@ def negatives(studies: Sequence[type[Study]], stored: Mapping[str, Mapping[str, 
             verdict = badge(judged["verdict"], judged["word"]) + " " if judged else ""
             parts += [
                 f"### {study.name}: {claim.id}",
-                f"{verdict}{plain(claim.statement)} ({plain(claim.source)})",
+                f"{verdict}{said(claim.statement)} ({plain(claim.source)})",
                 f'<p class="facts">{" · ".join(facts)}</p>',
-                f'<p class="negative"><strong>Why.</strong> {plain(claim.known_negative)}</p>',
+                f'<p class="negative"><strong>Why.</strong> {said(claim.known_negative)}</p>',
                 f"[The study](gallery/{study.name}.md)",
             ]
     return "\n\n".join(parts)

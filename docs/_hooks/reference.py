@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import runpy
 from collections.abc import Mapping
 from functools import cache
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from text import block, code, plain, prose, table
+from text import block, code, plain, prose, said, table
 
 from unlazy.doors import contents
 from unlazy.plotting.style import svg
+from unlazy.reporting.html.report import topic_title
 
 PLOTS = Path(__file__).parents[1] / "_plots"
 
@@ -132,12 +134,32 @@ def _picture(topic: str) -> list[str]:
 
 
 def _theory_index(topics: list[str]) -> str:
-    rows = [
-        f"- [{plain(f'unlazy.theory.{topic}')}](theory/{topic}.md): {plain(_about(f'unlazy.theory.{topic}'))}"
-        for topic in topics
+    parts = [
+        "# Theory functions",
+        "Numbers without training, topic by topic: every function in a line. Each name is also in `unlazy.theory` "
+        "itself, and the [notes](../theory/index.md) say what the topics are about.",
     ]
-    about = "Numbers without training, topic by topic; every name is also in `unlazy.theory` itself."
-    return f"# Theory functions\n\n{about}\n\n" + "\n".join(rows) + "\n"
+    for topic in topics:
+        path = f"unlazy.theory.{topic}"
+        rows = [
+            f"| [{code(name)}](theory/{topic}.md#{home(path, name)}.{name}) | {said(_first_sentence(path, name))} |"
+            for name in sorted(public_names(path), key=lambda name: (name[0].isupper(), name))
+        ]
+        parts += [
+            f"## [{plain(topic_title(topic).capitalize())}](theory/{topic}.md)",
+            plain(_about(path)),
+            "\n".join(["| function or result | what it is |", "| --- | --- |", *rows]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _first_sentence(path: str, name: str) -> str:
+    body = ast.parse(_file(home(path, name)).read_text(encoding="utf-8")).body
+    found = next((node for node in body if getattr(node, "name", "") == name), None)
+    written = (ast.get_docstring(found) or "") if isinstance(found, ast.FunctionDef | ast.ClassDef) else ""
+    return re.split(r"(?<=[.?!])\s", " ".join(written.split("\n\n")[0].replace("`", "").split()), maxsplit=1)[0].rstrip(
+        ":"
+    )
 
 
 def command_line() -> str:

@@ -6,13 +6,26 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+from unlazy.reporting.html.formulas import marked
+
 _FULL_LINE = 90
+_SAID = re.compile(r'<span class="said">([^<]*)</span>')
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>()#+!|$~^&\"'=-]")
 
 
 def plain(text: object) -> str:
     """Text that neither Markdown nor HTML reads as anything else."""
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", " ".join(str(text).split()))
+
+
+def said(text: object) -> str:
+    """A sentence of a study, whose formulas are drawn when the page is HTML."""
+    return f'<span class="said">{plain(text)}</span>'
+
+
+def drawn(page: str) -> str:
+    """The HTML of a page with the formulas of what was `said`."""
+    return _SAID.sub(lambda found: f'<span class="said">{marked(html.unescape(found[1]))}</span>', page)
 
 
 def code(text: object) -> str:

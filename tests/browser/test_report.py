@@ -196,7 +196,7 @@ def test_a_contents_link_can_be_clicked(visit):
     for study in ("first-study", "second-study"):
         page.click(f"nav li a[href='#{study}']")
         assert page.url.endswith(f"#{study}")
-        assert page.locator(f"#{study} h2").is_visible()
+        assert page.locator(f"#{study} h3").is_visible()
 
 
 def test_filters_act_on_table_sections_and_contents_together(visit):
@@ -248,7 +248,7 @@ def test_a_summary_number_shows_its_claims(visit):
 def test_a_study_that_did_not_run_is_counted_and_stands_in_its_topic(visit):
     page = visit().page
     assert "1 more study did not run." in page.locator(".what").text_content()
-    assert page.locator("#topic-other tr[data-broken='broken-study']").is_visible()
+    assert page.locator("#verdicts-other tr[data-broken='broken-study']").is_visible()
     page.click("nav li a[href='#broken-study']")
     assert page.locator("#broken-study .warning").is_visible()
     for fragment, expected in (("#topic=other", True), ("#topic=other_topic", False), ("#verdict=differs", False)):

@@ -17,6 +17,7 @@ from markdown.extensions.toc import slugify
 
 import unlazy.cli
 import unlazy.estimators
+from unlazy.lab import registry
 
 ROOT = Path(__file__).parents[2]
 HAND_WRITTEN = sorted((ROOT / "docs").rglob("*.md"))
@@ -123,6 +124,23 @@ def test_the_reference_names_what_is_public_and_nothing_private():
     named = re.findall(r"::: (\S+)", "\n".join(pages.values()))
     assert len(named) == len(set(named))
     assert not [name for name in named if any(part.startswith("_") for part in name.split("."))]
+
+
+def test_every_theory_function_has_a_line_in_the_list_by_topic():
+    page = reference.pages()["theory.md"]
+    lines = re.findall(
+        r'\| \[<code>(.*?)</code>\]\(theory/(\w+)\.md#[\w.]+\) \| <span class="said">(.*?)</span> \|', page
+    )
+    assert {html.unescape(name) for name, _, _ in lines} == set(unlazy.theory.__all__)
+    assert all(len(html.unescape(about)) > 10 for _, _, about in lines)
+
+
+def test_the_words_of_the_field_lead_to_studies_that_there_are():
+    page = (ROOT / "docs" / "terms.md").read_text()
+    linked = re.findall(r"gallery/([\w-]+)\.md", page)
+    assert len(set(linked)) > 12
+    assert set(linked) <= set(registry.names())
+    assert page.count("\n:   ") > 45
 
 
 def test_docstrings_keep_code_and_lose_markup():

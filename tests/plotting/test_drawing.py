@@ -65,6 +65,13 @@ def test_a_family_has_a_colour_each_and_its_theory_the_same(drawn):
     np.testing.assert_allclose(lines[1].get_ydata(), lines[1].get_xdata())
 
 
+def test_a_panel_without_a_legend_gets_one_if_no_other_explains_its_curves(drawn):
+    same = drawn(Panel("law", x="n", by="power"), Panel("floor", x="n", by="power", legend=False))
+    assert same[1].get_legend() is None
+    other = drawn(Panel("law", x="n", by="power"), Panel("floor", x="n", by="d", legend=False))
+    assert texts(other[1]) == ["$d = 2$", "$d = 4$"]
+
+
 def test_axes_are_named_scaled_and_those_not_shown_are_in_the_title(drawn):
     (axes,) = drawn(Panel("law", x="n", by="power"))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("rows $n$", "a law of the samples $L$")

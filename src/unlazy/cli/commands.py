@@ -96,6 +96,18 @@ def cite(study: StudyName) -> None:
         say(source.bibtex)
 
 
+@app.command("new")
+def new_(
+    study: Annotated[str, typer.Argument(metavar="NAME", help="of the study, such as my-result")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where the file goes")] = Path(),
+) -> None:
+    """Write the file of a study of your own: it runs, and its comments ask what to write in place of the example."""
+    from unlazy.lab.new import new_study
+
+    file = new_study(study, out)
+    say(f"wrote {file}; 'unlazy run {file}' runs it, and its comments ask what is missing")
+
+
 @app.command("predict")
 def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJson = False) -> None:
     """Evaluate the theory around the default parameters, at once."""
@@ -122,7 +134,9 @@ def run_(
     store: StoreFile = None,
     cluster: Cluster = None,
     memory: Memory = None,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf; .gif .mp4 where time goes on")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what it would cost")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -140,7 +154,7 @@ def run_(
         "stream": stream,
     }
     asked = ask(study, **options)
-    check_figure(figure)
+    check_figure(figure, asked.study)
     if dry_run:
         costs = estimate(asked, store=store, memory=memory)
         print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(asked.study, costs)

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unlazy.checks import check_writable
+from unlazy.checks import InputError, check_writable
 from unlazy.words import plain
 
+if TYPE_CHECKING:
+    from unlazy.lab.study import Study
 
-def check_figure(file: Path | None) -> None:
-    if file is not None:
-        check_writable(file)
-        from unlazy.plotting.style import format_of
 
+def check_figure(file: Path | None, study: type[Study] | None = None) -> None:
+    """Refuse an ending that names no format; that of a film is for studies that have a figure along time."""
+    if file is None:
+        return
+    check_writable(file)
+    from unlazy.plotting.film import moving
+    from unlazy.plotting.style import format_of, is_film
+
+    if study is None or not is_film(file):
         format_of(file)
+    elif moving(study.figure) is None:
+        raise InputError(f"figure {file} is a film, and {study.name} has no panel along time")
 
 
 def save_figure(found: Any, file: Path | None, quiet: bool) -> None:
     if file is not None:
-        from unlazy.plotting.style import save
+        from unlazy.plotting.film import save_film
+        from unlazy.plotting.style import is_film, save
 
-        save(found.figure(), file)
+        save_film(found.film(), file) if is_film(file) else save(found.figure(), file)
         if not quiet:
             say(f"figure: {file}")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         grid,
         judge,
         measures,
+        new,
         parameters,
         parse,
         registry,

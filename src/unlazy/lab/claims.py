@@ -53,7 +53,7 @@ class Criterion:
 
 def between(low: float, high: float) -> Criterion:
     """The number lies in [low, high]."""
-    return Criterion(low, high, f"between {low:g} and {high:g}")
+    return Criterion(low, high, f"between {low:g} and {high:g}" if low < high else f"exactly {low:g}")
 
 
 def at_most(high: float) -> Criterion:

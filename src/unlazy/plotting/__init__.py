@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.plotting import drawing, page, panels, picture, style
+    from unlazy.plotting import drawing, film, page, panels, picture, style
 
 lazily(__name__)

@@ -63,6 +63,7 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
         places = list(np.atleast_1d(style.panels(columns, rows, **size)[1]).ravel())
     seen: set[str] = set()
     left_out: dict[str, None] = {}
+    drawings: list[Drawing] = []
     for panel, place in zip(shown, places, strict=False):
         if isinstance(panel, Map):
             seen.add(draw_map(place, study, panel, parts[panel.part]))
@@ -71,8 +72,10 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
         else:
             drawing = Drawing(place, study, panel, parts)
             drawing.draw()
+            drawings.append(drawing)
             seen |= drawing.seen
             left_out |= drawing.left_out
+    _explain(drawings)
     for place in places[len(shown) :]:
         place.set_axis_off()
     text = "; ".join(words for kind, words in _SAID.items() if kind in seen)
@@ -80,6 +83,15 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
     figures = [place.figure for place in places]
     split = [figures[i : i + columns] for i in range(0, len(figures), columns)] if apart else [figures[:1]]
     return Drawn(split, caption, tuple(left_out))
+
+
+def _explain(drawings: Sequence[Drawing]) -> None:
+    """A legend for every panel that was to do without one but has curves which no legend of the figure explains."""
+    explained = {entry for drawing in drawings if drawing.panel.legend for entry in drawing.entries}
+    for drawing in drawings:
+        if not drawing.panel.legend and drawing.entries - explained:
+            drawing.axes.legend()
+            explained |= drawing.entries
 
 
 def plain_panels(
@@ -164,6 +176,12 @@ class Drawing:
         if self.panel.draw is not None:
             self.panel.draw(self.axes, **self.parts)
         self._finish()
+
+    @property
+    def entries(self) -> set[tuple[str, str]]:
+        """What a legend would say: the curves that are drawn, by label and colour."""
+        drawn = set(self.axes.get_legend_handles_labels()[1])
+        return {(curve.label, curve.colour) for curve in self.curves if curve.label in drawn and curve.label}
 
     def _all_curves(self) -> list[_Curve]:
         found: list[_Curve] = []

@@ -112,10 +112,17 @@ class Panels:
     height: float
     caption: str = ""
     """What the panels cannot say themselves."""
+    time: str = ""
+    """The axis along which a film goes on, where its name does not say that it is time."""
 
 
 def panels(
-    *shown: Panel | Map | Tiles, columns: int | None = None, width: float = 3.4, height: float = 2.9, caption: str = ""
+    *shown: Panel | Map | Tiles,
+    columns: int | None = None,
+    width: float = 3.4,
+    height: float = 2.9,
+    caption: str = "",
+    time: str = "",
 ) -> Panels:
     """The figure of a study, `columns` panels in a row; sizes are inches per panel."""
-    return Panels(shown, columns or min(len(shown), 3), width, height, caption)
+    return Panels(shown, columns or min(len(shown), 3), width, height, caption, time)

@@ -25,6 +25,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's palette, which readers with any colour vision can tell apart."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "svg", "pdf")
+FILMS = ("gif", "mp4")
 CONFIDENCE = 0.99
 
 _RC: dict[Any, Any] = {
@@ -148,10 +149,24 @@ def interval(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
 
 def format_of(path: str | os.PathLike) -> str:
     """The figure format that a file's ending names."""
+    return _ending(path, FORMATS)
+
+
+def film_format(path: str | os.PathLike) -> str:
+    """The film format that a file's ending names."""
+    return _ending(path, FILMS)
+
+
+def is_film(path: str | os.PathLike) -> bool:
+    """Whether a file's ending is that of a film."""
+    return Path(path).suffix.lower().removeprefix(".") in FILMS
+
+
+def _ending(path: str | os.PathLike, allowed: Sequence[str]) -> str:
     ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        allowed = ", ".join("." + f for f in FORMATS)
-        raise InputError(f"figure must end in one of {allowed}, got {str(path)!r}")
+    if ending not in allowed:
+        listed = ", ".join("." + name for name in allowed)
+        raise InputError(f"figure must end in one of {listed}, got {str(path)!r}")
     return ending
 
 

@@ -266,6 +266,14 @@ def test_the_smallest_and_the_square_designs_have_a_report(n, d, centre):
     assert "nan" not in str(report)
 
 
+def test_what_rounding_leaves_of_an_exact_fit_is_no_error():
+    X = np.random.default_rng(0).standard_normal((6, 1))
+    text = str(ridge_report(X, 2 * X[:, 0]))
+    assert "e-" not in text
+    assert "test error       0 by GCV, 0 by leaving one out\n" in text
+    assert "label noise      0, so" in text
+
+
 def test_text_and_figure_show_what_was_found():
     X, Y, *_ = problem(100, 600, 1.5, 1.0)
     report = ridge_report(X, Y, n=[50, 100, 200])

@@ -107,9 +107,9 @@ def _ranking(best: str, errors: dict[str, Curve]) -> str:
         first = min(known, key=lambda name: known[name])
         if first != best and known[best] > (1 + _SAME) * known[first]:
             sure = errors[first].reliable[i] and errors[best].reliable[i]
-            return f"with {multiple:g}x the rows {first} should overtake it" + ("" if sure else ", if anything")
+            return f"with {multiple:g}x the rows {first} {'should' if sure else 'may'} overtake it"
     sure = all(points.reliable.all() for points in errors.values())
-    return "more rows do not change which is best" + ("" if sure else ", as far as can be said")
+    return "more rows do not change which is best" if sure else "more rows probably do not change which is best"
 
 
 def _pays(best: str, now: dict[str, float], points: Curve, most: float | None = None) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # a relative difference of the two error estimates that 1/n hardly explains
 _DOUBT = 0.1
+# a mean squared error that is a smaller share of the target's variance is the rounding of an exact fit
+_ROUNDING = 1e-20
 
 
 def text(report: RidgeReport) -> str:
@@ -27,21 +29,22 @@ def text(report: RidgeReport) -> str:
         "smallest": "the smallest of the path",
         "largest": "the largest of the path: hardly anything is learned",
     }[report.chosen_where]
-    noise = f"{report.noise_variance:.4g} +- {report.noise_standard_error:.2g}"
+    noise = _with_error(report, report.noise_variance, report.noise_standard_error)
     if report.noise_is_identified:
         noise += f", so the signal has variance {report.signal_variance:.4g}"
     else:
         noise = f"at most {noise}: with rank(X) >= n noise and signal out of sight look alike"
-    doubt = ": rows are unequal, trust the latter" if abs(report.disagreement) > _DOUBT else ""
+    errors = (report.gcv[at], report.loo_error[at], report.training_error[at])
+    gcv, left_out, training = (_level(report, error) for error in errors)
+    doubt = ": rows are unequal, trust the latter" if abs(report.disagreement) > _DOUBT and gcv else ""
     effective = f"{report.effective_ridge[at]:.4g}"
     if report.ridgeless_effective_ridge:
         effective += f"; {report.ridgeless_effective_ridge:.4g} at ridge 0, where the fit interpolates"
-    training = report.training_error[at] if report.training_error[at] > 1e-20 * report.target_variance else 0.0
     targets = "1 target" if report.tasks == 1 else f"means over {report.tasks} targets"
     lines = [
         f"ridge report: {report.n} rows, {report.d} columns that vary, {targets}",
         item("chosen ridge", f"{report.chosen_ridge:.4g} (least GCV, {where})"),
-        item("test error", f"{report.gcv[at]:.4g} by GCV, {report.loo_error[at]:.4g} by leaving one out{doubt}"),
+        item("test error", f"{gcv:.4g} by GCV, {left_out:.4g} by leaving one out{doubt}"),
         item("training error", f"{training:.4g}; variance of Y {report.target_variance:.4g}"),
         item("freedom", f"{report.degrees_of_freedom[at]:.1f} degrees of freedom of {report.n}"),
         item("effective ridge", effective),
@@ -56,9 +59,19 @@ def _forecast_lines(report: RidgeReport) -> list[str]:
     rows = [("rows", "test error", "best ridge", "at ridge 0")]
     for size, ridge, error, deviation, bound, ridgeless in zip(*report.forecast, strict=True):
         most = "<= " if bound else ""
-        last = "unknown" if np.isnan(ridgeless) else f"{ridgeless:.4g}"
-        rows.append((f"{size}", f"{most}{error:.4g} +- {deviation:.2g}", f"{most}{ridge:.3g}", last))
+        last = "unknown" if np.isnan(ridgeless) else f"{_level(report, ridgeless):.4g}"
+        rows.append((f"{size}", f"{most}{_with_error(report, error, deviation)}", f"{most}{ridge:.3g}", last))
     return table(rows)
+
+
+def _level(report: RidgeReport, error: float) -> float:
+    """A mean squared error, 0 if it is what rounding leaves."""
+    return error if error > _ROUNDING * report.target_variance else 0.0
+
+
+def _with_error(report: RidgeReport, error: float, deviation: float) -> str:
+    level = _level(report, error)
+    return f"{level:.4g} +- {deviation:.2g}" if level else "0"
 
 
 def figure_of(report: RidgeReport) -> Figure:

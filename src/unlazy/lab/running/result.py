@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from unlazy.checks import InputError
 from unlazy.lab.claims import VERDICT_COLUMNS, Verdict, tally
 from unlazy.lab.grid import Grids
 from unlazy.lab.judge import diverged_among
 from unlazy.lab.running import dataset
 from unlazy.lab.study import Part, Study
 from unlazy.plotting.drawing import Drawn, draw_panels, plain_panels
+from unlazy.plotting.film import moving
 from unlazy.plotting.picture import Picture
 from unlazy.plotting.style import style
 
@@ -88,6 +90,14 @@ class Run:
     def figure(self) -> Figure:
         """The study's figure."""
         return self.drawn().rows[0][0]
+
+    def film(self) -> Figure:
+        """Those panels of the study's figure whose horizontal axis is time, for `plotting.film.save_film`."""
+        spec = moving(self.study.figure)
+        if spec is None:
+            raise InputError(f"{self.study.name} has no panel along time, which a film would need")
+        with style():
+            return draw_panels(self.study, spec, {name: self._picture(name) for name in self.parts}).rows[0][0]
 
     def _picture(self, name: str) -> Picture:
         grid, part = self.grids[name], self.parts[name]

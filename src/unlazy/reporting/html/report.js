@@ -11,7 +11,7 @@
   const broken = new Map(all("tr[data-broken]").map((row) => [row.dataset.broken, row]));
   const links = new Map(all("nav li[data-study]").map((item) => [item.dataset.study, item]));
   const studies = all("section.study").map((section) => {
-    const words = all(":scope > .topic, :scope > h2, :scope > .question, :scope > .source, :scope > .warning", section);
+    const words = all(":scope > .topic, :scope > h3, :scope > .question, :scope > .source, :scope > .warning", section);
     const about = words.map((e) => e.textContent).join(" ").toLowerCase();
     const claims = all("article.claim", section).map((article) => ({
       article,
@@ -52,6 +52,9 @@
     for (const group of groups) {
       group.hidden = !group.querySelector("tbody tr:not([hidden])");
       if (active()) group.open = true;
+    }
+    for (const head of all(".topic-head")) {
+      head.hidden = !studies.some((study) => study.topic === head.dataset.topic && !study.section.hidden);
     }
     for (const group of all("nav div[data-topic]")) group.hidden = !group.querySelector("li:not([hidden])");
     shown.textContent = `${of(studiesShown, studies.length, "study", "studies")}, ${of(claimsShown, total, "claim", "claims")} shown`;

@@ -18,6 +18,7 @@ from unlazy.lab.claims import KINDS, STANDINGS
 from unlazy.lab.running.evidence import told
 from unlazy.lab.running.result import Run
 from unlazy.plotting.style import svg
+from unlazy.reporting.html.formulas import marked
 from unlazy.words import number, plain
 
 _TITLES = {"in_context": "in-context learning", "signal_noise": "signal and noise"}
@@ -48,6 +49,7 @@ def write_report(
     `seconds` is what the whole took.
     """
     import jinja2
+    import markupsafe
 
     folder = Path(__file__).parent
     environment = jinja2.Environment(
@@ -59,6 +61,7 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["formulas"] = lambda text: markupsafe.Markup(marked(plain(text)))
     broken, ready = broken or {}, drawn or {}
     known = registry.topic_of()
     lost = {name: known.get(name, "other") for name in broken}

@@ -24,6 +24,8 @@ from unlazy.lab.study import Study
 from unlazy.words import number, plain, shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from unlazy.lab.running.cost import Cost
     from unlazy.lab.running.result import Run
     from unlazy.lab.running.store import Store
@@ -254,6 +256,15 @@ def _seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
+def _readers(path: Path) -> str:
+    """Who can read a file, by its permissions and those of its folders."""
+    modes = [each.stat().st_mode for each in (path, *path.resolve().parents)]
+    for who, right, enter in (("all users of this machine", 0o004, 0o001), ("your group", 0o040, 0o010)):
+        if modes[0] & right and all(mode & enter for mode in modes[1:]):
+            return who
+    return "you alone"
+
+
 def store(opened: Store) -> None:
     """Where a store is and what it holds."""
     from unlazy.lab import registry
@@ -263,7 +274,8 @@ def store(opened: Store) -> None:
     # A damaged file is told before anything is shown of it.
     contents, made_by = opened.contents(), opened.made_by()
     console = open_console()
-    console.print(f"{opened.path} ({opened.path.stat().st_size / 2**20:.1f} MiB)")
+    size = opened.path.stat().st_size / 2**20
+    console.print(f"{opened.path} ({size:.1f} MiB, can be read by {_readers(opened.path)})")
     table = plain_table("study", "instances", "MiB", "seconds", "state")
     for c in contents:
         state = "own file" if c.study not in current else "current" if current[c.study] == c.fingerprint else "stale"

@@ -24,10 +24,10 @@ ERF_MOMENT = 2 / math.pi * math.asin(2 / 3)
 LARGE: dict[str, Any] = {"width": 500, "steps": 400, "seeds": 16}
 FAST = "improvement rates, as on the slide of the talk"
 FINITE = (
-    "The source has infinitely many neurons and states that birth-death keeps R finite; here 250 neurons (`full`: "
+    "The source has infinitely many neurons and states that birth-death keeps R finite. Here 250 neurons (`full`: "
     "500) are redrawn every 5 steps, and R = 4/gamma is that of their law right after it."
 )
-PLAIN = "The source has a flow with a bounded R; here the plain flow runs, for which no R is known."
+PLAIN = "The source has a flow with a bounded R. Here the plain flow runs, for which no R is known."
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class AttentionDescent(Study):
     """
 
     question = (
-        "How fast does the loss of wide features below attention fall: with the slope of the landscape, with time, and "
-        "with the number of features?"
+        "Wide features below attention are trained by descent. How fast does their loss fall with the slope of the "
+        "landscape, with time, and with the number of features?"
     )
     sources = cite("kim2024")
     departs = (
-        "Finitely many neurons with erf features descend by Euler steps; powers are fitted where the source has upper "
+        "Finitely many neurons with erf features descend by Euler steps. Powers are fitted; the source has upper "
         "bounds."
     )
     precision = "float32"
@@ -106,30 +106,31 @@ class AttentionDescent(Study):
 
     @claim("kim2024", FAST, at_least(0.0), departs=FINITE)
     def speed_bound(births):
-        """Right after neurons are redrawn a slope -delta towards a rotated teacher comes with dL/dt <= -delta^2/R, R =
-        4/gamma: the logarithm of the least speed of a run over that of the bound is {criterion}."""
+        """Let -delta be the slope of the loss L towards a rotated teacher, and R = 4/gamma. Right after neurons are
+        redrawn dL/dt <= -delta^2/R. The logarithm of (least speed of a run / speed of the bound) is {criterion}."""
         return np.log(births.simulated.speed_over_bound)
 
     @claim("kim2024", FAST, at_most(1.0), departs=FINITE)
     def time_bound(births):
-        """From L = r/2 to r/4 it takes {criterion} times the time that the bound allows."""
+        """From L = r/2 to r/4 descent takes {criterion} times the time that the bound allows."""
         return births.simulated.time_over_bound
 
     @claim("kim2024", FAST, at_most(2.0), departs=PLAIN)
     def speed_power(main):
-        """Once L < r the speed falls with the slope delta no faster than delta^2: the fitted power is {criterion}, on
+        """Once L < r the speed falls with the slope delta no faster than delta^2. The fitted power is {criterion}, on
         average over k."""
         return main.simulated.speed_power.mean("features")
 
     @claim("kim2024", FAST, at_most(-1.0), departs=PLAIN)
     def loss_power(main):
-        """Once L < r the loss falls with the time T at least like 1/T: the power, fitted over the last decade of T, is
+        """Once L < r the loss falls with the time T at least like 1/T. The power, fitted over the last decade of T, is
         {criterion}, on average over k."""
         return main.simulated.loss_power.mean("features")
 
     @claim("kim2024", FAST, at_most(2.0), resampled=True, departs=PLAIN)
     def power_in_features(main):
-        """The product L T at L = r/10 grows with the features no faster than k^2: the fitted power is {criterion}."""
+        """The product L T at L = r/10 grows with the number k of features no faster than k^2. The fitted power is
+        {criterion}."""
         return slope(main.simulated.loss_time.mean("seed"), "features", least=4)
 
     def validate(self) -> None:

@@ -69,13 +69,13 @@ class ConceptsAndSemantics(Study):
     """
 
     question = (
-        "Do query and key of an attention layer learn the semantics of a prompt's words and not its concept, while the "
-        "output matrix learns both?"
+        "The words of a prompt have a concept and semantics. Do query and key of an attention layer learn the "
+        "semantics and not the concept, while the output matrix learns both?"
     )
     sources = cite("bu2024")
     departs = (
-        "3 concepts in 16 dimensions (`full`: up to 32 in 128), with weight decay only where the claim names it; "
-        "factors of this project stand for 'about 0' and 'of order 1'."
+        "There are 3 concepts in 16 dimensions (`full`: up to 32 in 128), and weight decay only where the claim names"
+        " it. Factors of this project stand for 'about 0' and 'of order 1'."
     )
     precision = "float32"
     chunk_width = 4
@@ -183,12 +183,14 @@ class ConceptsAndSemantics(Study):
         f"{THEOREM}; the invariance of the concept is this project's",
         at_most(0.05),
         resampled=True,
-        departs="The slide has a^T W a about 0 upon convergence; without weight decay it stays at its start, 0.1, "
-        "and that is judged.",
+        departs=(
+            "On the slide a^T W a is about 0 upon convergence. Without weight decay it stays at its start, 0.1, and "
+            "that is judged."
+        ),
     )
     def concept_is_ignored(main):
-        """Query and key do not learn the concept: without weight decay a^T W a differs from its start by {criterion},
-        in the median over seeds."""
+        """Query and key do not learn the concept. Without weight decay a^T W a differs from its start by {criterion}
+        (median over seeds)."""
         start = parameter(main.simulated, "initial_attention_scale")
         return [abs(_end(main, f"{matrix}_concept") - start).median("seed") for matrix in MATRICES]
 
@@ -197,16 +199,19 @@ class ConceptsAndSemantics(Study):
         THEOREM,
         at_least(5.0),
         resampled=True,
-        departs="The slide has b^T W b of order 1 and a^T W a about 0; without weight decay a^T W a stays at its "
-        "start, 0.1, and the ratio of the two is judged.",
+        departs=(
+            "On the slide b^T W b is of order 1 and a^T W a about 0. Without weight decay a^T W a stays at its start,"
+            " 0.1, and the ratio of the two is judged."
+        ),
     )
     def semantics_is_learned(main):
-        """They learn the semantics: b^T W b is {criterion} times a^T W a at the end, in the median over seeds."""
+        """Query and key learn the semantics. At the end b^T W b is {criterion} times a^T W a (median over seeds)."""
         return [(_end(main, f"{m}_semantics") / _end(main, f"{m}_concept")).median("seed") for m in MATRICES]
 
     @claim("bu2024", THEOREM, at_least(50.0), resampled=True)
     def output_learns_both(main):
-        """The output matrix learns both: the mean |W_O c| and |W_O d| grow by a factor of {criterion}."""
+        """The output matrix learns concept and semantics. The mean |W_O c| and |W_O d| grow by a factor of
+        {criterion}."""
         traces = [main.simulated[f"output_{name}"] for name in ("concept", "semantics")]
         return [(one.isel(step=-1) / one.isel(step=0)).median("seed") for one in traces]
 
@@ -215,12 +220,14 @@ class ConceptsAndSemantics(Study):
         ABSTRACT,
         at_most(0.005),
         resampled=True,
-        departs="The paper states that the error falls exponentially; here it is judged at the end, against a "
-        "floor for demonstrations of independent meanings that is this project's.",
+        departs=(
+            "The paper states that the error falls exponentially. Here it is judged at the end, against this "
+            "project's floor for demonstrations of independent meanings."
+        ),
     )
     def test_error(main):
-        """The median error on fresh prompts is above 2^-L, the chance that no demonstration has the query's meaning, by
-        {criterion}."""
+        """With probability 2^-L no demonstration has the query's meaning. The median error on fresh prompts exceeds
+        this floor by {criterion}."""
         return _end(main, "test_error").median("seed") - 0.5 ** parameter(main.simulated, "context")
 
     @claim(
@@ -228,16 +235,19 @@ class ConceptsAndSemantics(Study):
         ABSTRACT,
         at_most(0.15),
         resampled=True,
-        departs="The paper states that prompts of other distributions are answered too; these mixtures of concepts "
-        "and the bound are this project's.",
+        departs=(
+            "The paper states that prompts of other distributions are answered too. These mixtures of concepts and "
+            "the bound are this project's."
+        ),
     )
     def mixtures(main):
-        """The median error on mixtures of concepts, which were not trained, is {criterion}."""
+        """Mixtures of concepts, which were not trained, are answered too. The median error on them is {criterion}."""
         return _end(main, "mixture_error").median("seed")
 
     @claim(OWN, "this project's observation", at_least(0.95))
     def signs_agree(main):
-        """Score and readout of a concept have the same sign, flipped or not: in a share of concepts of {criterion}."""
+        """Score and readout of a concept have the same sign, flipped or not. The share of concepts for which this is so
+        is {criterion}."""
         score, readout = main.simulated.concept_score, main.simulated.concept_readout
         return (score * readout > 0).where(score.notnull()).mean("concept")
 
@@ -246,10 +256,10 @@ class ConceptsAndSemantics(Study):
         THEOREM,
         between(-0.02, 0.02),
         resampled=True,
-        departs="The slide has a^T W a about 0 upon convergence; the law of its decay is this project's.",
+        departs="On the slide a^T W a is about 0 upon convergence; the law of its decay is this project's.",
     )
     def weight_decay_forgets(decay):
-        """With weight decay a^T W a falls to 0 like (1 - eta lambda)^steps: at the end it differs from that by
+        """With weight decay a^T W a falls to 0 like (1 - eta lambda)^steps. At the end it differs from that by
         {criterion} times its start."""
         start = parameter(decay.simulated, "initial_attention_scale")
         expected = _last(decay, "key_concept")
@@ -257,36 +267,37 @@ class ConceptsAndSemantics(Study):
 
     @claim("bu2024", THEOREM, at_least(5.0), resampled=True)
     def semantics_survives_decay(decay):
-        """There b^T W b is {criterion} times that start."""
+        """Weight decay does not remove the semantics. At the end b^T W b is {criterion} times the first a^T W a."""
         return [_over_start(decay, f"{matrix}_semantics") for matrix in MATRICES]
 
     @claim(OWN, RATES, within(0.25), resampled=True)
     def learning_time(rates):
-        """The median time until half of the scores are beyond 1 is that of descent without noise, averaged over K
-        {criterion} of it."""
+        """Let t be the median time until half of the scores are beyond 1. Averaged over K it is that of descent without
+        noise {criterion}."""
         return (rates.simulated.learning_time.median("seed") / rates.predicted.learning_time - 1).mean("concepts")
 
     @claim(OWN, RATES, within(0.25), theory=True)
     def linear_time(rates):
-        """That is where the linearised dynamics becomes infinite, sqrt(2 m) pi K / ((1 - 1/L) q0), {criterion} of
-        it."""
+        """The linearised dynamics becomes infinite at sqrt(2 m) pi K / ((1 - 1/L) q0). The time of descent without
+        noise is this one {criterion}."""
         return rates.predicted.learning_time / rates.predicted.linear_learning_time - 1
 
     @claim(OWN, RATES, between(-0.1, 0.1), theory=True)
     def time_power(rates):
-        """The time of descent without noise grows with the concepts like K: the fitted power differs from 1 by
-        {criterion}."""
+        """The time of descent without noise grows like the number K of concepts. The difference of the fitted power
+        from 1 is {criterion}."""
         return slope(rates.predicted.learning_time, "concepts", least=4) - 1
 
     @claim(OWN, RATES, within(0.15), resampled=True)
     def growth_without_noise(rates):
-        """At the end the median b^T W b is that of descent without noise, averaged over K {criterion} of it."""
+        """At the end the median b^T W b, averaged over K, is that of descent without noise {criterion}."""
         ends = [_end(rates, f"{m}_semantics").median("seed") / _last(rates, f"{m}_semantics") for m in MATRICES]
         return [(each - 1).mean("concepts") for each in ends]
 
     @claim(OWN, RATES, at_most(0.05))
     def large_batches_flip_none(rates):
-        """With 96 prompts of each concept in a batch the share of concepts with both signs flipped is {criterion}."""
+        """Large batches flip no concept. With 96 prompts of each concept in a batch the share of concepts with both
+        signs flipped is {criterion}."""
         return rates.simulated.flipped_concepts / parameter(rates.simulated, "concepts")
 
     def validate(self) -> None:

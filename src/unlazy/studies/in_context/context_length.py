@@ -33,8 +33,8 @@ OWN_LENGTH = Level(
 )
 THEORY_NOISE = 0.01
 CELL = (
-    "One setting of many: no ridge, 5 prompts per weight, noise 0.01, and half or twice as many tasks as "
-    "dimensions; the margin is this project's."
+    "One setting of many: no ridge, 5 prompts per weight, noise 0.01, and half or twice as many tasks as dimensions. "
+    "The margin is this project's."
 )
 LENGTHS = np.geomspace(0.1, 1e4, 2001)
 
@@ -63,7 +63,7 @@ class ContextLength(Pretraining):
     other lengths.
     """
 
-    question = "Do longer contexts always help linear attention, and can they be longer at test than in pretraining?"
+    question = "Do longer contexts always help linear attention? May they be longer at test than in pretraining?"
     sources = cite("lu2024attention")
 
     context_per_dimension: float = value(
@@ -146,12 +146,14 @@ class ContextLength(Pretraining):
         "",
         at_least(1.2),
         theory=True,
-        departs="The source's formula at one setting of many, no ridge, 5 prompts per weight and noise 0.01; the "
-        "margin is this project's.",
+        departs=(
+            "The source's formula at one setting of many: no ridge, 5 prompts per weight and noise 0.01. The margin "
+            "is this project's."
+        ),
     )
     def least_inside(pretraining):
-        """In theory, with at most d tasks and no ridge, the error on new tasks has its least value inside: at both ends
-        of 0.1 < alpha < 1e4 it is {criterion} times that."""
+        """In theory, with at most d tasks and no ridge, the error on new tasks is least at a context length alpha d
+        between the extremes. At both ends of 0.1 < alpha < 1e4 the error is {criterion} times its least value."""
         import xarray as xr
 
         curves = [in_theory("new_task", 5.0, ratio) for ratio in (0.5, 1.0)]
@@ -166,8 +168,8 @@ class ContextLength(Pretraining):
         departs="The source's formula at a few settings of many, without ridge and with noise 0.01.",
     )
     def monotone_otherwise(pretraining):
-        """There the error on pretraining tasks always falls with alpha, and so does that on new tasks with 1.2 d tasks
-        and 50 prompts per weight: the largest exponent is {criterion}."""
+        """In theory the error on pretraining tasks always falls with alpha. With 1.2 d tasks and 50 prompts per weight
+        so does the error on new tasks. The largest exponent of alpha is {criterion}."""
         import xarray as xr
 
         curves = {
@@ -180,27 +182,29 @@ class ContextLength(Pretraining):
 
     @claim("lu2024attention", "", at_least(1.2), resampled=True, departs=CELL)
     def few_tasks_turn(pretraining):
-        """Simulated with d/2 tasks, the mean error on new tasks at alpha = 1 and at alpha = 1000 is {criterion} times
-        that at alpha = 20."""
+        """In simulations with d/2 tasks too, contexts can be too short and too long. The mean error on new tasks at
+        alpha = 1 and at alpha = 1000 is {criterion} times that at alpha = 20."""
         means = _without_ridge(pretraining).new_task_error.sel(tasks_per_dimension=FEW, drop=True).mean("seed")
         return means.sel(context_per_dimension=[SHORT, LONG]) / means.sel(context_per_dimension=NEAR_LEAST, drop=True)
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True, departs=CELL)
     def many_tasks_fall(pretraining):
-        """With 2 d tasks it falls with every step to longer contexts: over that before it is {criterion}."""
+        """With 2 d tasks the error on new tasks falls with every step to longer contexts. The ratio of each error to
+        the one before is {criterion}."""
         return steps(
             _without_ridge(pretraining).new_task_error.sel(tasks_per_dimension=MANY, drop=True), "context_per_dimension"
         )
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True, departs=CELL)
     def pretraining_tasks_fall(pretraining):
-        """So does the error on the pretraining tasks, with few and with many: over that before it is {criterion}."""
+        """The error on the pretraining tasks falls with every step to longer contexts, with few tasks and with many.
+        The ratio of each error to the one before is {criterion}."""
         return steps(_without_ridge(pretraining).pretraining_task_error, "context_per_dimension")
 
     @claim(OWN, FINITE, within(0.07))
     def other_length_at_test(shift):
-        """A model tested at d/2 to 32 d after pretraining at another length has errors {criterion} of the finite-size
-        theory for the drawn tasks, at d = 40 and more."""
+        """A model may be tested at another length, d/2 to 32 d, than in pretraining. At d = 40 and more its errors are
+        those of the finite-size theory for the drawn tasks, {criterion}."""
         return deviation(shift.simulated, 40, "shifted_{}_error", "shifted_{}_equivalent")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:

@@ -56,14 +56,14 @@ class InContextSingleIndex(Study):
     """
 
     question = (
-        "If all tasks depend on directions of one r-dimensional subspace, does attention pretrained by one gradient "
-        "step learn a new one from a prompt whose length depends on r and not on d?"
+        "All tasks depend on directions of one r-dimensional subspace, and attention is pretrained by one gradient "
+        "step. Does it learn a new task from a prompt whose length depends on r and not on d?"
     )
     sources = cite("oko2024context")
     departs = (
-        "The theorem lets the risk vanish at widths and numbers of prompts that are powers of r and d; here they are "
-        "moderate, the risk ends at a floor, and lengths are compared at which it is one half. The ridge of "
-        "phase II is the best on further prompts, the step size that which makes the mean length of the weights 1."
+        "In the theorem the risk vanishes at widths and numbers of prompts that are powers of r and d. Here they are "
+        "moderate and the risk ends at a floor, so that lengths are compared at which it is one half. The ridge of "
+        "phase II is the best on further prompts. The step size makes the mean length of the weights 1."
     )
 
     d: int = static(32, "dimension", symbol="d", low=2, high=10_000, scale="log")
@@ -159,8 +159,8 @@ class InContextSingleIndex(Study):
 
     @claim(OWN, NOISE, within(0.1, absolute=True))
     def noise(main, quadratic):
-        """Signal and noise of the first gradient are those of the formula: its squared cosine with the expectation,
-        the mean over dimensions and numbers of prompts, is as expected {criterion}."""
+        """The formula gives signal and noise of the first gradient. Its squared cosine with its expectation, a mean
+        over dimensions and numbers of prompts, is right {criterion}."""
         found = [
             (part.simulated.expected_share - part.simulated.expected_share_theory).sel(fraction=[0.25, 1.0])
             for part in (main, quadratic)
@@ -169,8 +169,8 @@ class InContextSingleIndex(Study):
 
     @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.8))
     def subspace(main, quadratic):
-        """One step turns the weights to the tasks' subspace, with a linear part and without: at the largest d the share
-        of their squares in it is {criterion}."""
+        """One step turns the weights to the subspace of the tasks, with a linear part and without. At the largest d the
+        share of their squares in it is {criterion}."""
         found = [_by(part.simulated.subspace_share, "d") for part in (main, quadratic)]
         return [one.sel(fraction=1, drop=True).isel(d=-1, drop=True) for one in found]
 
@@ -179,39 +179,43 @@ class InContextSingleIndex(Study):
         f"{THEOREM}, number of pretraining tasks",
         at_most(1.0),
         resampled=True,
-        departs="Half of the gradient's squares stand for a gradient that is near its expectation; the source's number "
-        "is sufficient, so its power of d is a bound from above.",
+        departs=(
+            "Half of the gradient's squares stand for a gradient that is near its expectation. The source's number of"
+            " tasks is sufficient, so its power of d is a bound from above."
+        ),
     )
     def pretraining_tasks(main, quadratic):
-        """With prompts of order d^k rows, the number of tasks at which the gradient is signal and noise in equal parts
-        grows with d with at most the source's power k + 1: the fitted power over that is {criterion}."""
+        """Prompts have of order d^k rows. Let T be the number of tasks at which the gradient is half signal, half
+        noise. It grows at most like d^(k+1), as the source has it: the fitted power divided by k + 1 is {criterion}."""
         return [slope(_tasks(part), "d", least=4) / (k + 1) for part, k in ((main, 1), (quadratic, 2))]
 
     @claim("oko2024context", THEOREM, at_most(0.5), resampled=True)
     def prompt_and_dimension(main):
-        """After order d^(k+1) tasks the prompt that a new one needs does not grow with d: the number of rows at which
-        the risk is one half is d to a power that is {criterion}."""
+        """After of order d^(k+1) tasks the length of prompt that a new task needs does not grow with d. The number of
+        rows at which the risk is one half grows as a power of d that is {criterion}."""
         return slope(_by(_length(main, ATTENTION), "d"), "d", least=4)
 
     @claim("oko2024context", "lower bounds for learners of the prompt alone", at_least(1.0), resampled=True)
     def kernel_and_dimension(alone):
-        """Without pretraining it grows with d: that of kernel ridge regression like d to the power {criterion}."""
+        """Without pretraining this length grows with d. For kernel ridge regression the power of d is {criterion}."""
         return slope(_length(alone, KERNEL), "d", least=4)
 
     @claim("oko2024context", THEOREM, at_least(0.5), resampled=True)
     def prompt_and_rank(rank):
-        """It depends on r: at fixed d and at every length the risk grows like r to the power {criterion}."""
+        """The length that is needed depends on r. At fixed d and at every length the risk grows as a power of r that is
+        {criterion}."""
         return slope(_by(_risk(rank, ATTENTION), "rank"), "rank", least=4)
 
     @claim("oko2024context", THEOREM, at_most(0.5), resampled=True)
     def quadratic_and_dimension(quadratic):
-        """The same without a linear part: the risk at a given length is d to a power that is {criterion}."""
+        """Tasks without a linear part behave alike. At a given length the risk grows as a power of d that is
+        {criterion}."""
         return slope(_by(_risk(quadratic, ATTENTION), "d"), "d", least=4)
 
     @claim(OWN, "control", at_most(0.75), resampled=True)
     def enough_tasks(main, few):
-        """Pretraining is what helps: at the longest prompt and the largest d the risk is {criterion} times that after
-        64 tasks, which are too few to find the subspace."""
+        """Pretraining is what helps. After 64 tasks, which are too few, the subspace is not found. At the longest
+        prompt and the largest d the risk is {criterion} times that after 64 tasks."""
         long, short = (_risk(part, ATTENTION).isel(test_context=-1, drop=True) for part in (main, few))
         return _by(long, "d").isel(d=-1, drop=True) / short
 

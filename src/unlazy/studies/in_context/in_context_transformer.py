@@ -16,8 +16,8 @@ from unlazy.plotting.panels import Level, Panel, panels
 SIMPLE = "section 3.1 and figure 2"
 FIGURE_PLACE = "figure on GPT-2"
 SMALLER = (
-    "A transformer of 150 000 weights trained by Muon for 10 000 steps stands for GPT-2 with Adam; the largest d is "
-    "32, and tasks have degrees 1 and 2."
+    "A transformer of 150 000 weights, trained by Muon for 10 000 steps, stands for GPT-2 with Adam. The largest d is"
+    " 32, and tasks have degrees 1 and 2."
 )
 COMPARED = "this project's comparison, after Garg et al. 2022 and Oko et al. 2024"
 BAYES, LEAST_SQUARES, AVERAGING, NEIGHBOURS = "Bayes", "least squares", "averaging", "3 nearest neighbours"
@@ -80,13 +80,13 @@ class InContextTransformer(Study):
     """
 
     question = (
-        "Does a transformer that is trained from scratch on prompts of regression tasks come near the best learner "
-        "for these tasks, and find the subspace on which they depend?"
+        "A transformer is trained from scratch on prompts of regression tasks. Does it come near the best learner for"
+        " these tasks, and does it find the subspace on which they depend?"
     )
     sources = cite("garg2022", "oko2024context")
     departs = (
-        "Muon instead of the source's Adam, no curriculum, linear tasks in 2 dimensions (`full`: 5) instead of "
-        "20, single precision, and far smaller than the source's 500 000 steps of 9.5 million weights."
+        "Muon instead of the source's Adam, no curriculum, linear tasks in 2 dimensions (`full`: 5) instead of 20, "
+        "single precision, and a far smaller training than the source's 500 000 steps of 9.5 million weights."
     )
 
     task_kind: str = static("linear", "tasks", choices=tuple(LEARNERS))
@@ -193,64 +193,69 @@ class InContextTransformer(Study):
 
     @claim("garg2022", SIMPLE, at_most(0.02))
     def comparable_to_least_squares(linear):
-        """After 20 000 steps the error is above that of Bayes, which is least squares without noise, by {criterion} of
-        the variance, at any number of pairs."""
+        """Without noise least squares is the Bayes predictor, and the transformer comes near it. After 20 000 steps its
+        error exceeds that of Bayes by {criterion} of the variance, at any number of pairs."""
         return _converged(linear) - linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True)
 
     @claim("garg2022", SIMPLE, at_most(0.5))
     def simple_learners_are_worse(linear):
-        """At the longest prompt of linear tasks the error is {criterion} times that of averaging y x, and that of three
-        nearest neighbours."""
+        """The transformer beats averages of y x and three nearest neighbours. At the longest prompt of linear tasks its
+        error is {criterion} times theirs."""
         return _longest(linear, _end(linear), [AVERAGING, NEIGHBOURS])
 
     @claim(OWN, COMPARED, at_most(0.25))
     def learns_in_context(linear):
-        """At the longest prompt of linear tasks the share of the variance that is left is {criterion}."""
+        """The transformer learns linear tasks in context. At the longest prompt the share of the variance that is left
+        is {criterion}."""
         return _end(linear).isel(seen=-1, drop=True)
 
     @claim(OWN, "this project's check", at_most(1.03))
     def bayes_is_the_floor(linear):
-        """At no number of pairs is the error below that of Bayes on the same prompts, which is {criterion} times it."""
+        """No error is below that of Bayes on the same prompts. At any number of pairs the error of Bayes is {criterion}
+        times that of the transformer."""
         return linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True) / _end(linear)
 
     @claim(OWN, COMPARED, at_most(0.5))
     def regularises(linear):
-        """With noisy labels and as many pairs as dimensions, where least squares is at its worst, the error is
-        {criterion} times that of least squares."""
+        """The transformer regularises. With noisy labels and as many pairs as dimensions, where least squares is at its
+        worst, its error is {criterion} times that of least squares."""
         found = _end(linear) / linear.simulated.reference_relative_risk.sel(learner=LEAST_SQUARES, drop=True)
         found = found.isel(noise_variance=-1, drop=True) if "noise_variance" in found.dims else found
         return found.sel(seen=int(parameter(linear.simulated, "d")), drop=True)
 
     @claim(OWN, COMPARED, at_most(0.9))
     def more_training_helps(linear):
-        """For linear tasks the mean error over the prompt at the last stage is {criterion} times the first."""
+        """More training helps. For linear tasks the mean error over the prompt at the last stage is {criterion} times
+        that at the first."""
         return _gained(linear)
 
     @claim(OWN, COMPARED, at_most(0.9))
     def more_training_helps_single_index(dimension):
-        """For single-index tasks it is {criterion} times the first."""
+        """More training helps for single-index tasks too. The mean error over the prompt at the last stage is
+        {criterion} times that at the first."""
         return _gained(dimension)
 
     @claim("oko2024context", FIGURE_PLACE, at_most(0.2), resampled=True, departs=SMALLER)
     def error_and_dimension(dimension):
-        """At fixed r the median error at the longest prompt hardly depends on d: from the smallest to the largest it
+        """At fixed r the median error at the longest prompt hardly depends on d. From the smallest to the largest d it
         grows by {criterion} of the variance."""
         return _grows(dimension, "d")
 
     @claim("oko2024context", FIGURE_PLACE, at_least(0.2), resampled=True, departs=SMALLER)
     def error_and_rank(rank):
-        """At fixed d it depends on r: from the smallest to the largest it grows by {criterion} of the variance."""
+        """At fixed d the median error at the longest prompt depends on r. From the smallest to the largest r it grows
+        by {criterion} of the variance."""
         return _grows(rank, "rank")
 
     @claim("oko2024context", FIGURE_PLACE, at_least(0.2), resampled=True, departs=SMALLER)
     def rank_matters_more(dimension, rank):
-        """The same factor in r raises it by more than in d: by {criterion} of the variance more."""
+        """The same factor raises the error more in r than in d. The difference is {criterion} of the variance."""
         return _grows(rank, "rank") - _grows(dimension, "d")
 
     @claim("oko2024context", FIGURE_PLACE, at_most(0.75), resampled=True, departs=SMALLER)
     def uses_the_subspace(dimension):
-        """At the largest d the error at the longest prompt is {criterion} times that of kernel ridge regression on the
-        prompt alone."""
+        """The transformer uses the subspace. At the largest d its error at the longest prompt is {criterion} times that
+        of kernel ridge regression on the prompt alone."""
         return _longest(dimension, _end(dimension), ALL).isel(d=-1, drop=True).median("seed")
 
     def validate(self) -> None:

@@ -40,14 +40,15 @@ class InductionHeads(Study):
     """
 
     question = (
-        "Does gradient descent on two attention layers find the causal graph of its sequences in the first layer, and "
-        "does the gradient that does it measure the information between tokens?"
+        "Does gradient descent on two attention layers find the causal graph of its sequences in the first layer? "
+        "Does the gradient that finds it measure the information between tokens?"
     )
     sources = cite("nichani2024")
     departs = (
-        "Fresh batches of 256 prompts for the population's gradient, 3 symbols, 20 tokens, Dirichlet(1/2) rows, and "
-        "fixed numbers of steps and step sizes that are not the theorem's; the set-up is recalled and checked with the "
-        "authors' code, not with the paper's text; how the theorem's rate depends on the length is not tested."
+        "Fresh batches of 256 prompts stand for the population's gradient, with 3 symbols, 20 tokens and "
+        "Dirichlet(1/2) rows. The numbers of steps and the step sizes are fixed and not the theorem's. The set-up is "
+        "recalled and checked with the authors' code, not with the paper's text. How the theorem's rate depends on "
+        "the length is not tested."
     )
     precision = "float32"
 
@@ -138,18 +139,19 @@ class InductionHeads(Study):
         "the gradient of the first layer",
         at_most(0.2),
         resampled=True,
-        departs="The source has the gradient up to lower orders in b and 1/T; here b = 0.05 and 20 tokens.",
+        departs="The source has the gradient up to lower orders in b and 1/T. Here b = 0.05, and there are 20 tokens.",
     )
     def gradient_is_information(stages):
-        """The first gradient at the parent is that of the chi-squared information: the size of its relative deviation,
-        in the mean over tokens, is {criterion}."""
+        """The first gradient at the parent is that of the chi-squared information. The mean over tokens of the absolute
+        relative deviation is {criterion}."""
         inside = slice(1, -1)
         found, theory = (data.parent_gradient.isel(token=inside) for data in stages)
         return abs(found.mean("seed") / theory - 1).mean("token")
 
     @claim("nichani2024", "data processing inequality", at_least(1.0), theory=True)
     def parents_have_the_largest(stages):
-        """In theory no other token has a larger one: that of the parent is {criterion} times the largest other."""
+        """In theory no other token has a larger gradient than the parent. The ratio of the parent's to the largest
+        other is {criterion}."""
         ratio = stages.predicted.parent_gradient / abs(stages.predicted.other_gradient)
         return ratio.isel(token=slice(2, None)).min("token")
 
@@ -160,19 +162,22 @@ class InductionHeads(Study):
 
     @claim("nichani2024", LEARNED, at_most(0.05))
     def counts_in_context(stages):
-        """At the end the loss is above that of counting what follows the last token's symbol by {criterion}."""
+        """At the end the network counts what follows the last token's symbol. Its loss exceeds that of counting by
+        {criterion}."""
         return _end(stages, "loss") - stages.simulated.counted_loss
 
     @claim(OWN, "this project's comparison", at_least(0.0))
     def second_stage_lowers_the_loss(stages):
-        """The loss at the end of the second stage is below that of the first by {criterion}."""
+        """The second stage lowers the loss. The loss at the end of the first stage less that at the end of the second
+        is {criterion}."""
         loss = stages.simulated.loss
         half = int(np.searchsorted(loss.step.values, loss.step.values[-1] / 2, side="right")) - 1
         return loss.isel(step=half, drop=True) - loss.isel(step=-1, drop=True)
 
     @claim(OWN, "this project's comparison", at_least(0.9))
     def together_finds_parents(together):
-        """Trained together, with one step size, the layers end at an attention to the parent of {criterion}."""
+        """The layers may also be trained together, with one step size. The final attention to the parent is
+        {criterion}."""
         return _end(together, "parent_attention").squeeze(drop=True)
 
     @claim(
@@ -180,12 +185,15 @@ class InductionHeads(Study):
         "this project's comparison",
         at_most(1.0),
         resampled=True,
-        known_negative="Trained together with one step size the second layer comes first: the gradient of the first "
-        "is proportional to it, and it starts small.",
+        known_negative=(
+            "Trained together with one step size the second layer learns first: the gradient of the first is "
+            "proportional to the second, which starts small."
+        ),
     )
     def parents_come_first(together):
-        """There the first layer comes first: half of its final attention, in the mean, takes {criterion} times the
-        steps to half of the final second layer."""
+        """When both layers are trained together, the first one learns first. Let t_1 be the steps to half of its final
+        attention, and t_2 those to half of the final second layer. The ratio t_1/t_2 of the mean curves is
+        {criterion}."""
         means = together.simulated[["parent_attention", "same_symbol_score"]].mean("seed").squeeze(drop=True)
         means = means.isel(step=slice(1, None))
         times = [crossing(trace / trace.isel(step=-1, drop=True), "step", 0.5) for trace in means.values()]

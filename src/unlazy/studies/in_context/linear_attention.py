@@ -51,8 +51,8 @@ class LinearAttention(Pretraining):
     """
 
     question = (
-        "How many prompts does linear attention need to learn linear regression in context, does its error peak where "
-        "it interpolates, and does theory give it exactly?"
+        "How many prompts does linear attention need to learn linear regression in context? Does its error peak where"
+        " it interpolates, and is the theory exact?"
     )
     sources = cite("lu2024attention")
 
@@ -130,24 +130,28 @@ class LinearAttention(Pretraining):
             marks=(Level(0.0),),
         ),
         width=3.1,
-        caption="Left: medians, bars between quartiles (heavy tails); dotted: as many prompts as weights.",
+        caption=(
+            "Left: medians, with bars between quartiles because of heavy tails. Dotted line: as many prompts as "
+            "weights."
+        ),
     )
 
     @claim(OWN, FINITE, within(0.07))
     def exact_curves(points):
-        """At d = 64 and more, away from interpolation or with a ridge of at least 0.05, the errors on new and on
-        pretraining tasks are {criterion} of the finite-size theory for the drawn tasks."""
+        """At d = 64 and more the errors on new and on pretraining tasks are those of the finite-size theory for the
+        drawn tasks, {criterion}. This is asked away from interpolation, or with a ridge of at least 0.05."""
         return deviation(points.simulated, 64)
 
     @claim(OWN, FINITE, within(0.05))
     def exact_curves_larger(growth):
-        """At d = 64 or more, with few tasks and twice as many prompts as weights, they are {criterion} of it."""
+        """At d = 64 or more, with few tasks and twice as many prompts as weights, the errors are those of the
+        finite-size theory {criterion}."""
         return deviation(growth.simulated, 64)
 
     @claim("lu2024attention", "", at_most(0.5), resampled=True)
     def limit(growth):
-        """There the distance of the mean error on new tasks from the limit of large d shrinks with d: at the largest d
-        it is {criterion} times that at the smallest."""
+        """The mean error on new tasks approaches the limit of large d. Its distance from the limit at the largest d is
+        {criterion} times that at the smallest."""
         enough(growth.simulated, "d", 3)
         gap = abs(growth.simulated.new_task_error.mean("seed") / growth.predicted.new_task_error - 1)
         return gap.isel(d=-1, drop=True) / gap.isel(d=0, drop=True)
@@ -157,12 +161,14 @@ class LinearAttention(Pretraining):
         "",
         at_least(5.0),
         resampled=True,
-        departs="At one setting, contexts and tasks of twice the dimension; how high the peak must be is this "
-        "project's.",
+        departs=(
+            "One setting: contexts and tasks of twice the dimension. How high the peak must be is this project's "
+            "choice."
+        ),
     )
     def double_descent(descent):
-        """Nearly without ridge the median error on new tasks with as many prompts as weights is {criterion} times that
-        with half and with twice as many."""
+        """Nearly without ridge the error peaks at interpolation. The median error on new tasks with as many prompts as
+        weights is {criterion} times that with half and with twice as many."""
         medians = needs(descent.simulated, **SIDES).new_task_error.sel(tuned=False).median("seed")
         return medians.sel(prompts_per_squared_dimension=1.0, drop=True) / medians.sel(
             prompts_per_squared_dimension=[0.5, 2.0]
@@ -173,18 +179,20 @@ class LinearAttention(Pretraining):
         "",
         at_most(1.0),
         resampled=True,
-        departs="At one setting, contexts and tasks of twice the dimension; the source's abstract states the peak, "
-        "and not that the optimal ridge removes it.",
+        departs=(
+            "One setting: contexts and tasks of twice the dimension. The source's abstract states the peak, and not "
+            "that the optimal ridge removes it."
+        ),
     )
     def optimal_ridge(descent):
-        """At the optimal ridge there is no peak: the mean error on new tasks over that with the next fewer prompts is
-        {criterion}."""
+        """At the optimal ridge there is no peak. The ratio of the mean error on new tasks to that with the next fewer
+        prompts is {criterion}."""
         return steps(needs(descent.simulated, **SIDES).new_task_error.sel(tuned=True), "prompts_per_squared_dimension")
 
     @claim("lu2024attention", "", between(-1.01, -0.99), theory=True)
     def divergence(descent):
-        """In the limit the error without ridge diverges like 1/|1 - tau| on both sides of interpolation: the exponent
-        is {criterion}."""
+        """In the limit the error without ridge diverges like 1/|1 - tau| on both sides of interpolation. The fitted
+        exponent of |1 - tau| is {criterion}."""
         import xarray as xr
 
         distance = np.geomspace(1e-9, 1e-4, 11)

@@ -25,8 +25,8 @@ LEAST = Level(lambda data: data.floor, "least loss", theory=True)
 EXPERIMENT = "numerical experiments"
 LANDSCAPE = "Theorem 1"
 NO_SADDLE = (
-    "From this start no saddle is met, and redrawn neurons and kicks are noise. They help where there is a saddle: "
-    "saddle-escape."
+    "From this start no saddle is met, and redrawn neurons and kicks are only noise. They help where there is a "
+    "saddle: see the study saddle-escape."
 )
 
 
@@ -66,14 +66,14 @@ class MeanFieldAttention(Study):
     """
 
     question = (
-        "Do wide features below linear attention learn a nonlinear teacher in context, also if it has too many "
-        "features and for tasks of another form, and do birth-death and kicks help?"
+        "Do wide features below linear attention learn a nonlinear teacher in context? What if the teacher has too "
+        "many features, or the tasks have another form? Do birth-death and kicks help?"
     )
     sources = cite("kim2024")
     departs = (
-        "Fresh tokens at every step in place of 10,000 stored prompts, in `quick` 128 neurons and batches of "
-        "400 in place of 500 and 1000, single precision, and a law of the first weights and bounds that are "
-        "this project's."
+        "Tokens are fresh at every step; the source has 10,000 stored prompts. In `quick` there are 128 neurons and "
+        "batches of 400; the source has 500 and 1000. Numbers have single precision. The law of the first weights and"
+        " the bounds are this project's."
     )
     precision = "float32"
     chunk_width = 1
@@ -152,30 +152,33 @@ class MeanFieldAttention(Study):
 
     @claim("kim2024", EXPERIMENT, at_most(0.02))
     def static_learns(main):
-        """With as many features as the teacher the static dynamics reaches a loss of {criterion} times k r."""
+        """With as many features as the teacher the static dynamics learns it. At the end its loss is {criterion} times
+        k r."""
         return _excess(main).sel(model="static", drop=True) / parameter(main.simulated, "features")
 
     @claim(OWN, "this project's comparison", at_most(1.0))
     def attention_beats_linear(main):
-        """Trained jointly, features and attention matrix get below the risk of the best affine features: to {criterion}
-        times that."""
+        """Features and attention matrix that are trained jointly beat every affine feature. Their risk is {criterion}
+        times that of the best affine features."""
         return main.simulated.attention_risk.isel(step=-1, drop=True) / main.simulated.linear_floor
 
     @claim(OWN, "this project's comparison", at_least(1.0))
     def attention_is_slower(main):
-        """Features below attention, at the step size 0.05 and 0.02 for the matrix, learn more slowly than static
-        ones at 0.2 (if not set otherwise): after as many steps their loss is {criterion} times that of these."""
+        """Features below attention learn more slowly than static ones. If not set otherwise, their step size is 0.05
+        (0.02 for the matrix), and 0.2 for static features. After as many steps their loss is {criterion} times that of
+        static features."""
         return _over_static(main, "attention")
 
     @claim("kim2024", EXPERIMENT, between(0.0, 0.15))
     def misaligned(misaligned):
-        """With two teacher features too many, all three end above the least loss 2 r by {criterion} times r."""
+        """The teacher may have two features too many; the least loss is then 2 r. All three dynamics end above it by
+        {criterion} times r."""
         return _excess(misaligned)
 
     @claim("kim2024", EXPERIMENT, between(0.95, 1.05))
     def transfer(main):
-        """On prompts of the tasks max_j f_j and |f|^2 the error of the learned features over that of the teacher's own
-        is {criterion}."""
+        """The learned features serve other tasks, max_j f_j and |f|^2. On prompts of these tasks the ratio of their
+        error to that of the teacher's own features is {criterion}."""
         error = main.simulated.transfer.sel(task=NONLINEAR)
         return error.sel(feature_map="static", drop=True) / error.sel(feature_map="teacher", drop=True)
 
@@ -184,19 +187,22 @@ class MeanFieldAttention(Study):
         EXPERIMENT,
         at_least(0.9),
         resampled=True,
-        departs="The share of the distance that is closed is this project's measure; fresh tokens at every step "
-        "and fewer neurons in place of the source's stored prompts and 500 neurons.",
+        departs=(
+            "The share that is closed is this project's measure. Tokens are fresh at every step and neurons fewer; "
+            "the source has stored prompts and 500 neurons."
+        ),
     )
     def transfer_gain(main):
-        """There training closes a share of {criterion} of the distance from the error at the start to that of the
-        teacher's features (of means over seeds)."""
+        """Training brings features nearer to the teacher's on these tasks. Let e_0, e and e_* be the mean errors at the
+        start, at the end, and of the teacher's features. The share (e_0 - e)/(e_0 - e_*) is {criterion}."""
         error = main.simulated.transfer.sel(task=NONLINEAR).mean("seed")
         start, static, teacher = (error.sel(feature_map=name, drop=True) for name in ("start", "static", "teacher"))
         return (start - static) / (start - teacher)
 
     @claim("kim2024", EXPERIMENT, at_most(1.0), known_negative=NO_SADDLE)
     def modified_helps(main, misaligned):
-        """Birth-death and kicks lower the loss above its least value at the end: to {criterion} times that without."""
+        """Birth-death and kicks help. At the end the loss above its least value is {criterion} times that without
+        them."""
         import xarray as xr
 
         ratios = [_over_static(part, "modified").reset_coords(drop=True) for part in (main, misaligned)]
@@ -204,8 +210,8 @@ class MeanFieldAttention(Study):
 
     @claim(OWN, "this project's closed form of the slope in Theorem 1 of Kim & Suzuki 2024", at_most(1e-3))
     def slope_formula(main, misaligned):
-        """At random features and on the way of the static dynamics the derivative of the loss towards the best rotated
-        teacher is -2 |Z G|_*, everywhere with a relative error of {criterion}."""
+        """The derivative of the loss towards the best rotated teacher is -2 |Z G|_*. At random features and on the way
+        of the static dynamics the largest relative error of this formula is {criterion}."""
         found = [_slopes(part.simulated) for part in (main, misaligned)]
         return [abs(formula / slope - 1).max("draw") for _, slope, formula, _ in found]
 
@@ -213,12 +219,14 @@ class MeanFieldAttention(Study):
         "kim2024",
         LANDSCAPE,
         at_most(0.0),
-        departs="The theorem has the bound for L < r; it is extended here to all L, also to teachers with too many "
-        "features, and takes c^2 from the largest |f| |h| on the tokens in place of the activation's "
-        "bound.",
+        departs=(
+            "The theorem has the bound for L < r. Here it is extended to all L and to teachers with too many "
+            "features, and c^2 is taken from the largest |f| |h| on the tokens, not from the activation's bound."
+        ),
     )
     def slope_bound(main, misaligned):
-        """There it is never above -(2/c^2)(L - m r)((m + 1) r - L), m = floor(L/r): no violation."""
+        """This derivative is never above -(2/c^2)(L - m r)((m + 1) r - L) with m = floor(L/r). There is no
+        violation."""
         found = [_slopes(part.simulated) for part in (main, misaligned)]
         return [(~(slope <= bound)).sum("draw").astype(float) for _, slope, _, bound in found]
 

@@ -45,8 +45,8 @@ class Memorisation(Pretraining):
     """
 
     question = (
-        "Does linear attention recall its pretraining tasks like a Bayes predictor that knows only them, or learn new "
-        "ones like one that knows only their law?"
+        "One Bayes predictor knows only the pretraining tasks, another only the law they come from. Does linear "
+        "attention recall old tasks like the first, or learn new ones like the second?"
     )
     sources = cite("lu2024attention", "raventos2023")
 
@@ -85,44 +85,50 @@ class Memorisation(Pretraining):
         "raventos2023",
         "",
         at_most(1.01),
-        departs="The source compares this predictor with a trained transformer, in dimension 8 with 16 rows; its "
-        "error at other sizes, and the bound, are this project's.",
+        departs=(
+            "The source compares this predictor with a trained transformer, in dimension 8 with 16 rows. Its error at"
+            " other sizes, and the bound, are this project's."
+        ),
     )
     def discrete_recalls(diversity):
-        """Discrete Bayes recognises a pretraining task from 2 d rows: its error over the label noise is {criterion}."""
+        """Discrete Bayes, which knows only the pretraining tasks, recognises one of them from 2 d rows. The ratio of
+        its error to the label noise is {criterion}."""
         return diversity.simulated.discrete_pretraining_task_error / parameter(diversity.simulated, "noise_variance")
 
     @claim(OWN, COMPARED, at_least(1.0))
     def discrete_worse_than_nothing(diversity):
-        """On new tasks it is worse than predicting 0, with up to 4 d tasks: its error over 1 + rho is {criterion}."""
+        """On new tasks discrete Bayes is worse than predicting 0, with up to 4 d tasks. Predicting 0 has the error 1 +
+        rho, and the ratio to it is {criterion}."""
         ratio = diversity.simulated.discrete_new_task_error / (1 + parameter(diversity.simulated, "noise_variance"))
         return ratio.sel(tasks_per_dimension=[0.5, 2.0, 4.0])
 
     @claim(OWN, COMPARED, at_least(1.05))
     def attention_generalises(diversity):
-        """On new tasks linear attention beats it, with up to 10 d tasks: the error of discrete Bayes is {criterion}
-        times its own."""
+        """On new tasks linear attention beats discrete Bayes, with up to 10 d tasks. The error of discrete Bayes is
+        {criterion} times that of linear attention."""
         return diversity.simulated.discrete_new_task_error / diversity.simulated.linear_new_task_error
 
     @claim(OWN, COMPARED, at_least(2.0))
     def attention_does_not_recall(diversity):
-        """On the pretraining tasks linear attention stays far behind: its error over the noise is {criterion}."""
+        """Linear attention does not recall the pretraining tasks. The ratio of its error on them to the label noise is
+        {criterion}."""
         return diversity.simulated.linear_pretraining_task_error / parameter(diversity.simulated, "noise_variance")
 
     @claim(OWN, COMPARED, at_least(1.2))
     def attention_is_not_bayes(diversity):
-        """On new tasks the error of linear attention is {criterion} times that of Bayes, with up to 10 d tasks."""
+        """Linear attention is not the Bayes predictor of new tasks. With up to 10 d tasks its error is {criterion}
+        times that of Bayes."""
         return diversity.simulated.linear_new_task_error / diversity.simulated.bayes_new_task_error
 
     @claim(OWN, "this project's equations, in the limit of large d", within(0.05))
     def bayes_limit(diversity):
-        """The error of Bayes on new tasks is {criterion} of its limit."""
+        """The error of Bayes on new tasks is its limit of large d {criterion}."""
         return over_theory(diversity, "bayes_new_task_error")
 
     @claim(OWN, COMPARED, at_most(0.9))
     def covered_space(covered):
-        """In dimension 8 with 1024 d tasks discrete Bayes beats linear attention on new tasks: its error is {criterion}
-        times the other."""
+        """Very many tasks cover the space. In dimension 8 with 1024 d tasks the error of discrete Bayes on new tasks is
+        {criterion} times that of linear attention."""
         data = covered.simulated.sel(tasks_per_dimension=1024.0)
         return data.discrete_new_task_error / data.linear_new_task_error
 

@@ -27,7 +27,7 @@ RATE = "minimax optimality in Besov spaces"
 SPLIT = "approximation, in-context and pretraining error"
 MEMORY = "The abstract could be read again, the theorem is quoted from memory: "
 ASYMPTOTIC = (
-    "the source has an upper bound up to logarithms, here the exponent of the risk itself is judged at finite sizes"
+    "The source has an upper bound up to logarithms; here the exponent of the risk itself is judged at finite sizes."
 )
 
 
@@ -72,13 +72,13 @@ class NonparametricInContext(Study):
     """
 
     question = (
-        "Does linear attention on N features learn smooth functions from n examples at the minimax rate, and how many "
-        "pretraining tasks does that take?"
+        "Linear attention on N features learns smooth functions from n examples. Does it reach the minimax rate, and "
+        "how many pretraining tasks does that take?"
     )
     sources = cite("kim2024minimax")
     departs = (
-        "The first N Fourier functions stand for the basis, and a deep network learns it in the part `network` alone, "
-        "on the loss of endless prompts and tasks and before Gamma; tokens are on a circle, coefficients are "
+        "The first N Fourier functions stand for the basis. A deep network learns the basis in the part `network` "
+        "alone, before Gamma and on the loss of endless prompts and tasks. Tokens are on a circle, coefficients are "
         "Gaussian, and Gamma is not bounded."
     )
 
@@ -170,8 +170,8 @@ class NonparametricInContext(Study):
 
     @claim("kim2024minimax", RATE, between(-0.1, 0.1), resampled=True, departs=ASYMPTOTIC)
     def minimax_rate(smooth, rough):
-        """With N = n^(1/(2 s + 1)) features and T = n N tasks the risk falls with n like n^(-2 s/(2 s + 1)): the fitted
-        power differs from that by {criterion}."""
+        """With N = n^(1/(2 s + 1)) features and T = n N tasks the risk falls like n^(-2 s/(2 s + 1)). The difference of
+        the fitted power from this one is {criterion}."""
         return [_beyond_minimax(smooth), _beyond_minimax(rough)]
 
     @claim(
@@ -179,67 +179,69 @@ class NonparametricInContext(Study):
         RATE,
         at_least(0.25),
         resampled=True,
-        departs=f"{MEMORY}that too few tasks keep the rate away is concluded from its bound and its abstract.",
+        departs=f"{MEMORY}that too few tasks prevent the rate is concluded from its bound and its abstract.",
     )
     def few_tasks_miss_it(few):
-        """With 256 tasks for all n it does not: the power is above the minimax one by {criterion}."""
+        """With 256 tasks at every n the risk does not fall at the minimax rate. The fitted power exceeds the minimax
+        one by {criterion}."""
         return _beyond_minimax(few)
 
     @claim("kim2024minimax", SPLIT, between(-0.2, 0.2), resampled=True, departs=ASYMPTOTIC)
     def approximation_power(network):
         """The approximation error of the basis that a network learns falls with N like the least possible one, which is
-        N^(-2 s) for large N: the fitted powers differ by {criterion}."""
+        N^(-2 s) for large N. The difference of the fitted powers is {criterion}."""
         learned, least = network.simulated.approximation_error, network.predicted.approximation_error
         return slope(learned.mean("seed"), "features", least=4) - slope(least, "features", least=4)
 
     @claim(OWN, "comparison with the leading eigenfunctions of the tasks", at_most(1.5))
     def network_learns_the_basis(network):
-        """The approximation error of the basis that a network learns is {criterion} times the least possible one."""
+        """A network learns a good basis. Its approximation error is {criterion} times the least possible one."""
         return network.simulated.approximation_error / network.predicted.approximation_error
 
     @claim("kim2024minimax", SPLIT, between(-0.1, 0.1), resampled=True, departs=ASYMPTOTIC)
     def context_power(contexts):
-        """The in-context error falls with n like 1/n: the fitted power differs from -1 by {criterion}."""
+        """The in-context error falls with n like 1/n. The difference of the fitted power from -1 is {criterion}."""
         return slope(contexts.simulated.context_error.mean("seed"), "context", least=4) + 1
 
     @claim("kim2024minimax", SPLIT, between(-0.15, 0.15), resampled=True, departs=ASYMPTOTIC)
     def context_power_in_features(bases):
-        """It grows with the features like N: the fitted power differs from 1 by {criterion}."""
+        """The in-context error grows with the number of features like N. The difference of the fitted power from 1 is
+        {criterion}."""
         return slope(bases.simulated.context_error.mean("seed"), "features", least=4) - 1
 
     @claim("kim2024minimax", SPLIT, between(-0.1, 0.1), resampled=True, departs=ASYMPTOTIC)
     def pretraining_power(tasks):
-        """The share of the pretraining error in the squared error on noisy labels falls with the tasks like 1/T: the
-        fitted power differs from -1 by {criterion}."""
+        """The pretraining error, as a share of the squared error on noisy labels, falls with the number of tasks like
+        1/T. The difference of the fitted power from -1 is {criterion}."""
         return slope(_share(tasks), "tasks", least=4) + 1
 
     @claim("kim2024minimax", SPLIT, between(-0.15, 0.15), resampled=True, departs=ASYMPTOTIC)
     def pretraining_power_in_features(weights):
-        """It grows with the features like N^2: the fitted power differs from 2 by {criterion}."""
+        """This share grows with the number of features like N^2. The difference of the fitted power from 2 is
+        {criterion}."""
         return slope(_share(weights), "features", least=4) - 2
 
     @claim(OWN, "this project's closed form", within(0.03))
     def context_theory(contexts, bases):
-        """The in-context error on fresh prompts is that of the closed form, on average over n and over N {criterion} of
-        it."""
+        """The in-context error on fresh prompts is that of the closed form {criterion}, on average over n and over
+        N."""
         return [over_theory(part, "context_error").mean(dim) for part, dim in _lines(contexts, bases)]
 
     @claim(OWN, "this project's deterministic equivalent", within(0.15))
     def pretraining_theory(tasks, weights):
-        """The pretraining error is that of the deterministic equivalent, on average over T and over N {criterion} of
-        it."""
+        """The pretraining error is that of the deterministic equivalent {criterion}, on average over T and over N."""
         lines = (tasks, "tasks"), (weights, "features")
         return [over_theory(part, "pretraining_error").mean(dim) for part, dim in lines]
 
     @claim(OWN, "this project's closed form", within(0.05))
     def risk_theory(smooth, rough):
-        """From 4000 tasks on the risk after pretraining is the sum of the three, {criterion} of it."""
+        """From 4000 tasks on the risk after pretraining is the sum of the three errors {criterion}."""
         return [kept(over_theory(part, "risk"), part.simulated.tasks >= 4000) for part in (smooth, rough)]
 
     @claim(OWN, "control: exact moments", within(0.03))
     def drawn_prompts_agree(contexts, bases):
-        """The risk of the fitted matrix by moments is the mean squared error on fresh prompts, on average over n and
-        over N {criterion} of it."""
+        """The risk of the fitted matrix, computed from moments, is the mean squared error on fresh prompts {criterion},
+        on average over n and over N."""
         lines = _lines(contexts, bases)
         return [(part.simulated.drawn_risk / part.simulated.risk - 1).mean(dim) for part, dim in lines]
 

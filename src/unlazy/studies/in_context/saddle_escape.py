@@ -24,8 +24,8 @@ SLOW = 0.01
 """A plateau: r falls by less than this per unit of time, relative."""
 LANDSCAPE = "Theorem 1"
 ELSEWHERE = (
-    "That a descent towards the teacher is lacking at multiples of r alone is concluded from the theorem; of the "
-    "gradient of finitely many neurons a slow stretch elsewhere is possible."
+    "The theorem implies that only at multiples of r there is no descent towards the teacher. The gradient of "
+    "finitely many neurons may be slow elsewhere too."
 )
 ESCAPE = "escape from saddle points; the rate is this project's"
 GROWTH = "$m - L/r$ of noise, over that at time 2"
@@ -57,13 +57,13 @@ class SaddleEscape(Study):
     """
 
     question = (
-        "How fast is a saddle of the attention landscape left, do kicks and birth-death leave it where the plain "
-        "dynamics stays, and does descent pause at integers alone?"
+        "How fast does the dynamics leave a saddle of the attention landscape? Do kicks and birth-death leave it "
+        "where the plain dynamics stays, and does descent pause only at integers?"
     )
     sources = cite("kim2024")
     departs = (
-        "A few neurons with erf features are planted at an exact saddle, where the source has a mean-field "
-        "flow from any start."
+        "A few neurons with erf features are planted at an exact saddle; the source has a mean-field flow from any "
+        "start."
     )
     chunk_width = 32
 
@@ -123,19 +123,19 @@ class SaddleEscape(Study):
         departs="The source states exponential escape; the rate is this project's, at an exact saddle of erf features.",
     )
     def escape_rate(main):
-        """From a small random perturbation log(m r - L) grows with slope 2 log(1 + dt nu)/dt, nu = 2 k c^2 s^2 / r,
-        {criterion}."""
+        """From a small random perturbation log(m r - L) grows with the slope 2 log(1 + dt nu)/dt, {criterion}. Here nu
+        = 2 k c^2 s^2 / r."""
         return over_theory(main, "gap_slope")
 
     @claim(OWN, CLOSED_FORM, at_most(1e-5), theory=True)
     def eigenvalue(main):
-        """The most negative eigenvalue of N times the Hessian, by differences, is -nu with a relative error of
+        """The most negative eigenvalue of N times the Hessian, by differences, is -nu. The relative error is
         {criterion}."""
         return abs(main.predicted.numerical_least_eigenvalue / main.predicted.least_eigenvalue - 1)
 
     @claim(OWN, CLOSED_FORM, between(0.0, 0.0), theory=True)
     def multiplicity(main):
-        """It has multiplicity m^2."""
+        """The eigenvalue -nu has the multiplicity m^2."""
         return main.predicted.numerical_multiplicity - main.predicted.multiplicity
 
     @claim(
@@ -146,49 +146,54 @@ class SaddleEscape(Study):
         departs="The theorem bounds it from above; its value at this exact saddle is this project's.",
     )
     def curvature(main):
-        """Towards the teacher's missing features the second derivative of the loss is -2 m k^2 r, with a relative error
-        of {criterion}."""
+        """Towards the teacher's missing features the second derivative of the loss is -2 m k^2 r. The relative error is
+        {criterion}."""
         return abs(main.predicted.numerical_curvature / main.predicted.curvature - 1)
 
     @claim(OWN, "control: the gradient is 0 at a saddle", at_most(1e-9))
     def stays(main):
-        """Without a perturbation the dynamics stays at the saddle: the loss changes by {criterion} times r."""
+        """Without a perturbation the dynamics stays at the saddle. The loss changes by {criterion} times r."""
         loss = main.simulated.loss.sel(perturbation="no noise", drop=True)
         return abs(loss - parameter(main.simulated, "missing_features")).max("time")
 
     @claim("kim2024", ESCAPE, at_most(1e-3))
     def noise_escapes(main):
-        """A random perturbation of the start is enough: the loss ends at {criterion} times r."""
+        """A random perturbation of the start is enough to leave the saddle. At the end the loss is {criterion} times
+        r."""
         return _final(main, ["noise"])
 
     @claim(
         "kim2024",
         "modified dynamics",
         at_most(0.1),
-        departs="The forms of kicks and birth-death are this project's reading of the source; a few neurons with "
-        "erf features are planted at the saddle.",
+        departs=(
+            "The forms of kicks and birth-death are this project's reading of the source. A few neurons with erf "
+            "features are planted at the saddle."
+        ),
     )
     def modified_escapes(main):
-        """From the saddle itself kicks, birth-death and both together end at {criterion} times r, where the plain
-        dynamics stays at m r."""
+        """Kicks, birth-death and both together leave the saddle itself, where the plain dynamics stays at the loss m r.
+        At the end the loss is {criterion} times r."""
         return _final(main, list(WAYS[3:]))
 
     @claim("kim2024", LANDSCAPE, at_most(0.02), departs=ELSEWHERE)
     def pauses_at_integers(main):
-        """Whenever the loss of a perturbed start falls by less than 1% of r per unit of time, it is away from a
-        multiple of r by {criterion} times r."""
+        """Descent pauses only at multiples of r. Whenever the loss of a perturbed start falls by less than 1% of r per
+        unit of time, its distance from a multiple of r is {criterion} times r."""
         return main.simulated.pause_distance
 
     @claim(
         "kim2024",
         LANDSCAPE,
         between(0.0, 0.0),
-        departs="That a descent towards the teacher is lacking at multiples of r alone is concluded from the "
-        "theorem; the start is made so that every one of them is met.",
+        departs=(
+            "The theorem implies that only at multiples of r there is no descent towards the teacher. The start is "
+            "made so that each of them is met."
+        ),
     )
     def staircase(main):
-        """A start whose idle slots are turned to missing features by very different amounts pauses at every multiple
-        m r, (m - 1) r, ..., 0."""
+        """Descent can pause at every multiple m r, (m - 1) r, ..., 0. It does from a start whose idle slots are turned
+        to missing features by very different amounts."""
         return (main.simulated.pauses - main.predicted.pauses).astype(float)
 
     def validate(self) -> None:

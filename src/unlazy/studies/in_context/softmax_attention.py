@@ -176,30 +176,31 @@ class SoftmaxAttention(Study):
 
     @claim("raventos2023", "figures 2 and 3", at_most(0.0))
     def few_tasks_are_recalled(diversity):
-        """With 2 tasks the transformer answers new tasks like discrete Bayes: the mean square of their difference is
-        less than that from Bayes; the logarithm of the ratio is {criterion}."""
+        """With 2 tasks the transformer answers new tasks like discrete Bayes rather than like Bayes. The logarithm of
+        the ratio of its mean squared differences from the two is {criterion}."""
         data = _diversity(diversity).sel(tasks=FEW)
         return np.log(data.discrete_new_task_distance / data.bayes_new_task_distance)
 
     @claim("raventos2023", "figures 2 and 3", at_most(1.1))
     def many_tasks_generalise(diversity):
-        """With 512 tasks new ones cost no more than old ones: their error over that of Bayes is {criterion} times as
-        large."""
+        """With 512 tasks new ones cost no more than old ones. Take the ratio of the error to that of Bayes. On new
+        tasks this ratio is {criterion} times that on old ones."""
         data = _diversity(diversity).sel(tasks=MANY)
         new, old = ((data[f"{kind}_error"] / data[f"bayes_{kind}_error"]).mean("seen") for kind in KINDS)
         return new / old
 
     @claim("raventos2023", "abstract", at_most(1.0))
     def better_than_discrete_bayes(diversity):
-        """In four dimensions and with 16 tasks the error on new tasks, over all contexts, is {criterion} times that of
-        discrete Bayes, though that is the best predictor of the pretraining prompts."""
+        """Discrete Bayes is the best predictor of the pretraining prompts, but not of new tasks. In four dimensions
+        with 16 tasks the transformer's error on new tasks, over all contexts, is {criterion} times that of discrete
+        Bayes."""
         data = needs(_diversity(diversity), d=at_least(4)).sel(tasks=16)
         return data.new_task_error.mean("seen") / data.discrete_new_task_error.mean("seen")
 
     @claim("raventos2023", "figure 2", at_least(1.0), resampled=True)
     def contexts_help_new_tasks_if_tasks_were_many(diversity):
-        """By the end of the context the mean error on new tasks falls by a factor that with 512 tasks is {criterion}
-        times that with 2."""
+        """A long context helps with new tasks if the old ones were many. Let q be the factor by which the mean error on
+        new tasks falls by the end of the context. With 512 tasks q is {criterion} times that with 2."""
         error = _diversity(diversity).new_task_error.mean("seed")
         fall = error.isel(seen=0, drop=True) / error.isel(seen=-1, drop=True)
         return fall.sel(tasks=MANY, drop=True) / fall.sel(tasks=FEW, drop=True)
@@ -213,27 +214,28 @@ class SoftmaxAttention(Study):
         "many more than dimensions; here that of a transformer, with 2 to 16 tasks in two dimensions.",
     )
     def gap_closes(diversity):
-        """The gap between new and old tasks, beyond Bayes, closes with the number of tasks: from 2 to 16 of them the
-        exponent of its median is {criterion}."""
+        """The gap between new and old tasks, beyond that of Bayes, closes with the number of tasks. From 2 to 16 tasks
+        the exponent of its median is {criterion}."""
         return _exponent(_diversity(diversity))
 
     @claim(OWN, COMPARED, at_most(1.0))
     def better_than_linear_attention(diversity):
-        """With two layers, 512 tasks and the longest context the error on new tasks is {criterion} times that of
-        linear attention, which has one."""
+        """Two layers do better than linear attention, which has one. With 512 tasks and the longest context the error
+        on new tasks is {criterion} times that of linear attention."""
         data = needs(_diversity(diversity), layers=at_least(2)).sel(tasks=MANY)
         return _end(data, "new_task") / _end(data, "new_task", "linear_")
 
     @claim(OWN, "this project's check", at_most(1.03))
     def bayes_is_the_floor(diversity):
-        """On new tasks no error is below that of Bayes on the same prompts, which is {criterion} times it."""
+        """No error on new tasks is below that of Bayes on the same prompts. The error of Bayes is {criterion} times
+        that of the transformer."""
         data = _diversity(diversity)
         return (data.bayes_new_task_error / data.new_task_error).mean("seen")
 
     @claim("lu2024attention", "", between(-1.05, -0.95), theory=True)
     def gap_of_linear_attention(diversity):
-        """In the limit of large d the gap of linear attention closes like the inverse of the number of tasks: the
-        exponent is {criterion}."""
+        """In the limit of large d the gap of linear attention closes like 1/(number of tasks). The fitted exponent is
+        {criterion}."""
         import xarray as xr
 
         tasks = np.geomspace(10.0, 1000.0, 9)

@@ -35,13 +35,13 @@ class SoftmaxDescent(SoftmaxAttention):
     """
 
     question = (
-        "Does the error of a softmax transformer on new tasks peak at a number of prompts, as that of linear attention "
-        "does where it interpolates them?"
+        "Linear attention has a peak of the error on new tasks where it interpolates its prompts. Does a softmax "
+        "transformer have one?"
     )
     sources = cite("lu2024attention")
     departs = (
-        "One layer of width 8, two inputs and 512 steps of Muon; the loss asks at every pair of a prompt, where the "
-        "source has one query; every arm has as many steps, whether it has interpolated or not."
+        "One layer of width 8, two inputs and 512 steps of Muon. The loss asks at every pair of a prompt; the source "
+        "has one query. Every arm has as many steps, whether it has interpolated or not."
     )
 
     prompts: tuple = path((*SETS, ONE_PASS), "different prompts", symbol="n", low=1, high=10_000_000, scale="log")
@@ -105,15 +105,16 @@ class SoftmaxDescent(SoftmaxAttention):
 
     @claim("lu2024attention", "", at_most(0.05), resampled=True)
     def few_prompts_are_interpolated(main):
-        """After 4096 steps on 2 and 32 prompts the mean training error is {criterion}, half of the label noise."""
+        """Few prompts are interpolated. After 4096 steps on 2 and on 32 prompts the mean training error is {criterion},
+        half of the label noise."""
         return (
             needs(main.simulated, steps=LONG).training_error.sel(prompts=[2, 32]).isel(tasks=-1, drop=True).mean("seed")
         )
 
     @claim("lu2024attention", "", at_least(0.0))
     def double_descent(main):
-        """After 4096 steps the error on new tasks, over all contexts, is largest at a number of prompts inside: its
-        logarithm at 32 is above its mean with 2 and 8, and above that with all of one pass, by {criterion}."""
+        """After 4096 steps the error on new tasks, over all contexts, peaks at 32 prompts. Its logarithm exceeds the
+        mean logarithm with 2 and 8 prompts, and that with all prompts of one pass, by {criterion}."""
         needs(main.simulated, steps=LONG)
         logarithm = np.log(_errors(main))
         ends = logarithm.sel(prompts=[2, 8]).mean("prompts"), logarithm.isel(prompts=-1, drop=True)
@@ -121,5 +122,6 @@ class SoftmaxDescent(SoftmaxAttention):
 
     @claim(OWN, COMPARED, at_least(1.0))
     def interpolation_is_worse_than_no_answer(main):
-        """Trained on 32 prompts the error is {criterion} times 1 + rho, that of answering 0."""
+        """At the peak answering 0 would be better. Trained on 32 prompts the error is {criterion} times 1 + rho, that
+        of answering 0."""
         return _errors(main).sel(prompts=32, drop=True) / (1 + main.simulated.attrs["noise_variance"])

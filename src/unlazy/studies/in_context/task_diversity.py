@@ -19,8 +19,8 @@ AWAY = (0.25, 0.5, 0.9, 1.1, 1.5, 2.0, 4.0)
 """Ratios of tasks outside [0.95, 1.05], where a context of length 1000 d still rounds the corner."""
 RATES = "this project's equations, after Lu et al. 2024"
 CROSSOVER = (
-    "The source has a sharp transition for many prompts and then long contexts; here contexts are 2 d long, "
-    "where it is a crossover, and bounds are this project's."
+    "The source has a sharp transition for many prompts and then long contexts. Here contexts are 2 d long, where it "
+    "is a crossover, and bounds are this project's."
 )
 POWERS = {0.5: 0.0, 1.0: -0.5, 2.0: -1.0}
 """Of the context length, by tasks over d."""
@@ -71,8 +71,8 @@ class TaskDiversity(Pretraining):
     """
 
     question = (
-        "How many different tasks must pretraining have before linear attention learns new ones from their context "
-        "instead of recalling old ones?"
+        "Linear attention may recall old tasks or learn new ones from their context. How many different tasks must "
+        "pretraining have before it learns new ones?"
     )
     sources = cite("lu2024attention", "raventos2023")
 
@@ -127,25 +127,25 @@ class TaskDiversity(Pretraining):
 
     @claim("lu2024attention", "", within(0.01, absolute=True), theory=True)
     def corner(main):
-        """With many prompts and long contexts (alpha = 1000) the error on new tasks exceeds that of Bayes by
-        max(1 - kappa, 0) {criterion}, outside 0.95 < kappa < 1.05."""
+        """With many prompts and long contexts (alpha = 1000) the error on new tasks exceeds that of Bayes by max(1 -
+        kappa, 0), {criterion}. The range 0.95 < kappa < 1.05 is left out."""
         found = excess(AWAY, 1000.0, _noise(main.simulated))
         return found - np.maximum(1 - found.tasks_per_dimension, 0)
 
     @claim(OWN, RATES, between(-1.05, -0.95), theory=True)
     def rate_above(main):
-        """For kappa = 2 what is left falls like 1/alpha: the exponent is {criterion}."""
+        """For kappa = 2 the excess over Bayes falls like 1/alpha. The fitted exponent is {criterion}."""
         return slope(excess(2.0, LONG, _noise(main.simulated), np.inf), "context_per_dimension")
 
     @claim(OWN, RATES, between(-0.55, -0.45), theory=True)
     def rate_at_corner(main):
-        """At kappa = 1 it falls like alpha^(-1/2): the exponent is {criterion}."""
+        """At kappa = 1 the excess over Bayes falls like alpha^(-1/2). The fitted exponent is {criterion}."""
         return slope(excess(1.0, LONG, _noise(main.simulated), np.inf), "context_per_dimension")
 
     @claim(OWN, RATES, within(0.2, absolute=True), resampled=True)
     def simulated_rates(contexts):
-        """With little noise, 20 prompts per weight and contexts of 4 d to 60 d the mean error does so too, and stays
-        for kappa = 1/2: the exponent of its excess is 0, -1/2 and -1 for kappa = 1/2, 1 and 2 {criterion}."""
+        """Simulations have the same rates, with little noise, 20 prompts per weight and contexts of 4 d to 60 d. For
+        kappa = 1/2, 1 and 2 the exponent of the mean excess is 0, -1/2 and -1, {criterion}."""
         data = contexts.simulated.sel(tasks_per_dimension=list(POWERS))
         found = slope(_beyond_bayes(data).mean("seed"), "context_per_dimension", least=4)
         return found - found.tasks_per_dimension.copy(data=list(POWERS.values()))
@@ -157,18 +157,19 @@ class TaskDiversity(Pretraining):
 
     @claim("lu2024attention", "", at_most(0.15), departs=CROSSOVER)
     def many_tasks(main):
-        """With 4 d tasks by {criterion}."""
+        """With 4 d tasks the error on new tasks exceeds that on the pretraining tasks by {criterion}."""
         return _gap(main.simulated).sel(tasks_per_dimension=4.0, drop=True)
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True, departs=CROSSOVER)
     def decreasing(main):
-        """The mean gap between the two falls with every step to more tasks: over that before it is {criterion}."""
+        """The mean gap between new and pretraining tasks falls with every step to more tasks. The ratio of each gap to
+        the one before is {criterion}."""
         enough(main.simulated, "tasks_per_dimension", 4)
         return steps(_gap(main.simulated), "tasks_per_dimension")
 
     @claim(OWN, FINITE, within(0.07))
     def exact_curves(main):
-        """At d = 40 and more both errors are {criterion} of the finite-size theory for the drawn tasks."""
+        """At d = 40 and more both errors are those of the finite-size theory for the drawn tasks, {criterion}."""
         return deviation(main.simulated, 40)
 
     def predict(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def _overlaps(data: Any) -> Any:
 OVERLAP = r"overlap $|\langle w_j,\theta_m\rangle|$"
 LABELS = ("median neuron", "worst task", "share of the best task")
 RISKS = tuple(lambda data, arm=arm: data.relative_risk.sel(arm=arm) for arm in ARMS)
-MEDIAN = "The source has some neuron for every task; this asks it of the median neuron."
+MEDIAN = "The source has some neuron for every task; here the median neuron is judged."
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class AdditiveLocalisation(Study):
     """
 
     question = (
-        "Do the neurons of a network that learns a sum of different tasks each find one task, is every task found, and "
+        "A network learns a sum of different tasks. Does each of its neurons find one task, is every task found, and "
         "can a second layer then fit the sum?"
     )
     sources = cite("oko2024", "wu2024talk")
     departs = (
-        "An overlap of 0.8 stands for 1 - epsilon; the step size falls in two jumps; the second layer has another "
-        "activation, relu, than the first phase, tanh."
+        "An overlap of 0.8 stands for 1 - epsilon. The step size falls in two jumps. The activation of the second "
+        "layer is relu, and that of the first phase tanh."
     )
     precision = "float32"
     chunk_width = 4
@@ -139,37 +139,40 @@ class AdditiveLocalisation(Study):
 
     @claim("oko2024", "localisation", at_least(ARRIVED), resampled=True)
     def every_task(main):
-        """Every task has a neuron: the best overlap of the task that is found worst is {criterion} (median over
+        """Every task has a neuron. For the task that is found worst the best overlap is {criterion} (median over
         runs)."""
         return main.simulated.worst_task_overlap.isel(progress=-1).median("seed")
 
     @claim("oko2024", "localisation", at_least(0.85), departs=MEDIAN)
     def strong(main):
-        """The median over neurons of the best overlap is {criterion}."""
+        """Neurons find tasks well. The median over neurons of the best overlap is {criterion}."""
         return main.simulated.best_overlap.isel(progress=-1)
 
     @claim("oko2024", "localisation", at_least(0.7), departs=MEDIAN)
     def one_task_each(main):
-        """Neurons are not spread over the tasks' subspace: the share of the best task in the sum of squared overlaps is
-        {criterion} (median over neurons); a neuron exactly at its task has 0.9, as directions are not orthogonal."""
+        """Neurons are not spread over the subspace of the tasks. The share of the best task in the sum of squared
+        overlaps is {criterion} (median over neurons). A neuron exactly at its task has 0.9, as directions are not
+        orthogonal."""
         return main.simulated.best_task_share.isel(progress=-1)
 
     @claim(
         "oko2024",
         "complexity of SGD, second layer",
         within(0.25, absolute=True),
-        known_negative="With 11 to 43 neurons for a task the slope is about -0.4. Not even neurons exactly at their "
-        "tasks have -1 here: their second layers are still far from the rate.",
+        known_negative=(
+            "With 11 to 43 neurons for a task the slope is about -0.4. Even neurons exactly at their tasks do not "
+            "have -1 here: at these sizes the second layer is still far from the rate."
+        ),
     )
     def second_layer(main):
-        """N of order 1/epsilon neurons are enough: the risk of the second layer on trained neurons falls as 1/N, with a
-        slope of -1, {criterion}, for N = 64 to 256."""
+        """N of order 1/epsilon neurons are enough: the risk of the second layer on trained neurons falls as 1/N. For N
+        = 64 to 256 the slope of log(risk) against log N is -1, {criterion}."""
         risk = main.simulated.relative_risk.sel(arm="trained", width=[64, 128, 256], drop=True)
         return slope(risk, "width") + 1
 
     @claim(OWN, "control", at_most(0.5))
     def beyond_random(main):
-        """With 256 neurons that risk over the one of untrained neurons is {criterion}."""
+        """With 256 neurons training helps. The ratio of the risk to that of untrained neurons is {criterion}."""
         risk = main.simulated.relative_risk.sel(width=256, drop=True)
         return risk.sel(arm="trained", drop=True) / risk.sel(arm="random", drop=True)
 

@@ -43,14 +43,14 @@ class AdditiveScaling(Study):
     """
 
     question = (
-        "From random starts, how do the samples and the neurons that online SGD needs grow with the number of tasks "
-        "and the dimension?"
+        "From random starts, how many samples and neurons does online SGD need as the number of tasks and the "
+        "dimension grow?"
     )
     sources = cite("oko2024", "benarous2021", "wu2024talk")
     departs = (
-        "The link of all tasks, up to a factor, is also the activation, directions are orthogonal, the first layer "
-        "alone is trained, to an overlap of 0.5, and the source bounds samples and neurons from above only; M goes "
-        "beyond the root of d, where the source ends."
+        "The link of all tasks, up to a factor, is also the activation; directions are orthogonal; the first layer "
+        "alone is trained, to an overlap of 0.5. The source only bounds samples and neurons from above. M goes beyond"
+        " the root of d, where the source ends."
     )
     precision = "float32"
     chunk_width = 4
@@ -124,19 +124,20 @@ class AdditiveScaling(Study):
 
     @claim("oko2024", "complexity of SGD", at_most(1.0))
     def in_tasks(tasks):
-        """From random starts the samples grow no faster than M: the slope of log n against log M is {criterion}."""
+        """From random starts the number of samples grows no faster than the number M of tasks. The slope of log n
+        against log M is {criterion}."""
         return slope(needs(tasks.simulated, tasks=MANY).n, "tasks")
 
     @claim(OWN, "race of independent overlaps", within(0.1, absolute=True))
     def flat_start(tasks):
-        """For M = 1 to 64 the slope is that of a race between independent overlaps, {criterion}: the luck of the start
-        hides almost half of the exponent."""
+        """For M = 1 to 64 the slope of log n against log M is that of a race between independent overlaps, {criterion}.
+        The luck of the start hides almost half of the exponent."""
         n, predicted = (needs(data, tasks=MANY).n for data in (tasks.simulated, tasks.predicted))
         return slope(n, "tasks") - slope(predicted, "tasks")
 
     @claim("oko2024", "complexity of SGD", at_least(0.85), theory=True)
     def linear_far_out(tasks):
-        """The race becomes linear in M: between 10^3 and 10^6 tasks its exponent is {criterion}."""
+        """The race becomes linear in M. Between 10^3 and 10^6 tasks its exponent is {criterion}."""
         n = [task_race("He3", 1e6, np.ones(many), 0.5, additive_step_size("He3", 1e6, many, 0.5)).n for many in FAR]
         return np.log(n[1] / n[0]) / np.log(FAR[1] / FAR[0])
 
@@ -144,11 +145,13 @@ class AdditiveScaling(Study):
         "oko2024 benarous2021",
         "complexity of SGD",
         within(0.2, absolute=True),
-        departs="At d = 24 to 192 the race between the tasks, whose slope comes down to 2 as d grows, still has 2.15.",
+        departs=(
+            "The slope of the race between the tasks comes down to 2 as d grows; at d = 24 to 192 it is still 2.15."
+        ),
     )
     def power_of_dimension(dimension):
-        """They grow like d^(k-1) = d^2 for h_3, as far as the race has come to that: the slope of log n against log d
-        is that of the race, {criterion}."""
+        """For h_3 the number of samples grows like d^(k-1) = d^2, as far as the race has come to that at these sizes.
+        The slope of log n against log d is that of the race, {criterion}."""
         n, predicted = dimension.simulated.n, dimension.predicted.n
         return slope(n, "d", least=4) - slope(predicted, "d", least=4)
 
@@ -160,8 +163,8 @@ class AdditiveScaling(Study):
 
     @claim("oko2024 wu2024talk", "number of neurons", at_most(2.5), resampled=True)
     def neurons(neurons):
-        """The neurons that are needed for one at a weaker task grow no faster than M^(C_k + 1/2): their slope in M is
-        {criterion} at C_k = 2."""
+        """The number of neurons needed to have one at a weaker task grows no faster than M^(C_k + 1/2). At C_k = 2 the
+        slope of its logarithm against log M is {criterion}."""
         return slope(_needed(needs(neurons.simulated, strength_ratio=2.0), ("seed",)), "tasks", least=4)
 
     def validate(self) -> None:

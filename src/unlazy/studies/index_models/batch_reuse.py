@@ -34,12 +34,14 @@ class BatchReuse(Study):
     it a third Hermite coefficient.
     """
 
-    question = "Does a network trained by SGD learn a cubic link from n of order d examples if it uses each one twice?"
+    question = (
+        "A network trained by SGD uses each example twice. Does it learn a cubic link from n of order d examples?"
+    )
     sources = cite("lee2024", "dandi2024reuse", "wu2024talk")
     departs = (
-        "Gradients are of the correlation loss, without the network's own output, and project at the old "
-        "weights in both steps; one ratio, n = 150 d, and thresholds of this project stand for the order d of "
-        "samples and for the talk's curves."
+        "Gradients are of the correlation loss, without the network's own output, and project at the old weights in "
+        "both steps. One ratio, n = 150 d, and thresholds of this project stand for the order d of samples and for "
+        "the talk's curves."
     )
     # Phase I runs in single precision, and rounding grows over 150 d steps.
     agreement = 0.02
@@ -103,39 +105,43 @@ class BatchReuse(Study):
         Panel("relative_risk", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
         width=3.0,
         height=2.8,
-        caption="Dotted: predicting the mean.",
+        caption="Dotted line: predicting the mean.",
     )
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.5))
     def direction(main):
-        """With reuse half of the neurons have an overlap of {criterion} after 150 d examples."""
+        """With reuse half of the neurons find the direction. After 150 d examples their overlap is {criterion}."""
         return _median_at_end(main, 1)
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_most(0.25))
     def no_direction(main):
-        """Without reuse the median overlap is {criterion}."""
+        """Without reuse neurons do not find the direction. After 150 d examples the median overlap is {criterion}."""
         return _median_at_end(main, 0)
 
     @claim(
         "lee2024 wu2024talk",
         ALGORITHM,
         at_most(0.5),
-        departs="Half of the variance at one ratio, n = 150 d, stands for every error epsilon with n of order d "
-        "epsilon^-2; gradients are of the correlation loss, and all activations are ReLU, where the source "
-        "has random ones.",
+        departs=(
+            "Half of the variance at one ratio, n = 150 d, stands for every error epsilon with n of order d "
+            "epsilon^-2. Gradients are of the correlation loss. All activations are ReLU; the source has random ones."
+        ),
     )
     def error(main):
-        """With reuse the test error over the variance is {criterion}."""
+        """With reuse the network learns the target. The ratio of the test error to the variance of the target is
+        {criterion}."""
         return main.simulated.relative_risk.sel(reuse=1)
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.9))
     def no_error(main):
-        """Without reuse it is {criterion}."""
+        """Without reuse the network hardly learns the target. The ratio of the test error to the variance of the target
+        is {criterion}."""
         return main.simulated.relative_risk.sel(reuse=0)
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.3))
     def ablation(main):
-        """With the same start, examples and second-layer data reuse raises the median overlap by {criterion}."""
+        """Reuse alone makes the difference. With the same start, examples and second-layer data it raises the median
+        overlap by {criterion}."""
         return _median_at_end(main, 1) - _median_at_end(main, 0)
 
     def validate(self) -> None:

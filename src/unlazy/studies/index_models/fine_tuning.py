@@ -16,7 +16,7 @@ ARMS = {"exact": "the tasks themselves", "localised": "trained neurons", "subspa
 FRESH = 1000
 MANY = (1, 2, 4, 8)
 SIZES = (100, 200, 400, 800)
-EXACT = "The neurons are exactly at the tasks, which is where longer and longer training would put them."
+EXACT = "The neurons are exactly at the tasks, where ever longer training would put them."
 
 
 def _risk(data: Any, arm: str) -> Any:
@@ -35,11 +35,14 @@ class FineTuning(Study):
     """
 
     question = (
-        "If a new target depends on some of the tasks that a network was trained on, how many samples do its localised "
-        "neurons need to learn it?"
+        "A new target depends on some of the tasks that a network was trained on. How many samples do its localised "
+        "neurons need to learn the new target?"
     )
     sources = cite("oko2024", "wu2024talk")
-    departs = "The penalty is chosen by cross-validation; the source has an upper bound of the samples, M' epsilon^-2."
+    departs = (
+        "The penalty is chosen by cross-validation. The source bounds the number of samples from above by M' "
+        "epsilon^-2."
+    )
     precision = "float32"
     chunk_width = 4
 
@@ -106,31 +109,33 @@ class FineTuning(Study):
         departs=EXACT,
     )
     def in_samples(main):
-        """At neurons that are exactly at the tasks epsilon^2 falls like 1/n or nearly: averaged over M' = 1 to 8 the
-        slope of its logarithm against log n is {criterion}, -1 being n of order epsilon^-2."""
+        """With neurons exactly at the tasks epsilon^2 falls like 1/n, or nearly. Averaged over M' = 1 to 8 the slope of
+        log(epsilon^2) against log n is {criterion}. A slope of -1 is n of order epsilon^-2."""
         return slope(_risk(main.simulated, "exact"), "n", least=4).mean("new_tasks")
 
     @claim(
         "oko2024",
         "fine-tuning",
         at_most(-0.7),
-        known_negative="Training ended at overlaps of 0.98, and what is missing to 1 leaves an error that no number of "
-        "new samples removes.",
+        known_negative=(
+            "Training ended at overlaps of 0.98. What is missing to 1 leaves an error that no number of new samples "
+            "removes."
+        ),
     )
     def in_samples_trained(main):
-        """At trained neurons that slope is {criterion}, too."""
+        """With trained neurons too epsilon^2 falls with n. The slope of log(epsilon^2) against log n is {criterion}."""
         return slope(_risk(main.simulated, "localised"), "n", least=4).mean("new_tasks")
 
     @claim("oko2024", "fine-tuning", at_most(1.0), departs=EXACT)
     def in_tasks(main):
-        """epsilon^2 grows no faster than M': averaged over n the slope of its logarithm against log M' is {criterion},
-        1 being n of order M'."""
+        """epsilon^2 grows no faster than the number M' of tasks in the new target. Averaged over n the slope of
+        log(epsilon^2) against log M' is {criterion}. A slope of 1 is n of order M'."""
         return slope(_risk(main.simulated, "exact"), "new_tasks", least=4).mean("n")
 
     @claim(OWN, "this project's comparison, after Oko et al. 2024", at_most(0.0))
     def localised_beats_subspace(main):
-        """With one new task the error of localised neurons is below that of random directions in the exact
-        subspace: the logarithm of their ratio is {criterion}, on average over n."""
+        """With one new task localised neurons do better than random directions in the exact subspace. The logarithm of
+        the ratio of the errors is {criterion}, on average over n."""
         localised, inside = (_risk(main.simulated, arm).sel(new_tasks=1) for arm in ("localised", "subspace"))
         return np.log(localised / inside).mean("n")
 

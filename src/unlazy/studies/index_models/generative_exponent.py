@@ -43,7 +43,9 @@ class GenerativeExponentStudy(Study):
     plain draws do not reach.
     """
 
-    question = "What does the best transform of a label say about the direction, where the label itself says nothing?"
+    question = (
+        "A label may be uncorrelated with the direction. What does the best transform of the label then say about it?"
+    )
     sources = cite("damian2024", "lee2024", "wu2024talk")
 
     link: str = static("He3", "link", choices=tuple(LINKS))
@@ -89,7 +91,8 @@ class GenerativeExponentStudy(Study):
 
     @claim(OWN, "slices of the label against quadrature", within(0.03, absolute=True))
     def theory(main):
-        """Slices of the label reach the lambda_k^2 of theory {criterion}, for k = 1, ..., 4, with and without noise."""
+        """Slices of the label reach the lambda_k^2 of the theory {criterion}, for k = 1, ..., 4, with and without
+        noise."""
         return difference(main, "squared_correlations")
 
     @claim(
@@ -99,19 +102,21 @@ class GenerativeExponentStudy(Study):
         departs="The source states that they are not 0, without noise; the margin and the noise are this project's.",
     )
     def lower_than_information(main):
-        """The label He3 is uncorrelated with z and h_2, yet lambda_1^2 and lambda_2^2, without noise and with noise
-        of variance 0.01, each exceed the squared correlation of the label itself by {criterion}."""
+        """The label He3 is uncorrelated with z and h_2, but transforms of it are not. Without noise and with noise of
+        variance 0.01, lambda_1^2 and lambda_2^2 each exceed the squared correlation of the label itself by
+        {criterion}."""
         gain = main.simulated.squared_correlations - main.simulated.plain_squared_correlations
         return gain.sel(link="He3", noise_variance=[0.0, 0.01], hermite_degree=[1, 2])
 
     @claim("damian2024 lee2024", "even links", at_most(0.005))
     def even_link(main):
-        """He4 is even and shows h_2 but not the sign of the direction: lambda_1^2 and lambda_3^2 are {criterion}."""
+        """He4 is even: it shows h_2 but not the sign of the direction. Its lambda_1^2 and lambda_3^2 are
+        {criterion}."""
         return main.simulated.squared_correlations.sel(link="He4", hermite_degree=[1, 3])
 
     @claim("damian2024", "a link of generative exponent 4", at_most(0.005))
     def hard_link(main):
-        """No transform of z^2 exp(-z^2) sees anything below h_4: lambda_1^2, lambda_2^2 and lambda_3^2 are
+        """No transform of z^2 exp(-z^2) sees anything below h_4. Its lambda_1^2, lambda_2^2 and lambda_3^2 are
         {criterion}."""
         return main.simulated.squared_correlations.sel(link="z2exp", hermite_degree=[1, 2, 3])
 
@@ -122,13 +127,13 @@ class GenerativeExponentStudy(Study):
         departs="The source states that it is not 0; the margin is this project's.",
     )
     def hard_link_shows_fourth(main):
-        """Without noise its lambda_4^2 is {criterion}."""
+        """Transforms of z^2 exp(-z^2) do see h_4. Without noise its lambda_4^2 is {criterion}."""
         return main.simulated.squared_correlations.sel(link="z2exp", noise_variance=0.0, hermite_degree=4)
 
     @claim(OWN, "data-processing inequality", at_most(0.8), resampled=True)
     def noise_lowers(main):
-        """Noise of variance 0.25 lowers the first lambda_k^2 that is not 0, for He3, He4 and z^2 exp(-z^2): over its
-        value without noise it is {criterion}."""
+        """Noise of variance 0.25 lowers the first lambda_k^2 that is not 0, for He3, He4 and z^2 exp(-z^2). The ratio
+        to its value without noise is {criterion}."""
         first = {"He3": 1, "He4": 2, "z2exp": 4}
         squares = [
             main.simulated.squared_correlations.sel(link=name, hermite_degree=k).mean("seed")

@@ -43,12 +43,13 @@ class GiantStepsStudy(Study):
     """
 
     question = (
-        "On batches of order d samples, what does a second step learn, and what only if it sees the same samples?"
+        "Batches have of order d samples. What does a second step learn, and what does it learn only if it sees the "
+        "same samples again?"
     )
     sources = cite("dandi2024reuse", "abbe2023")
     departs = (
-        "The correlation loss, in which the network's own output is left out; one width and one pair of step sizes; "
-        "two steps stand for any finite number."
+        "The loss is the correlation loss, which leaves out the network's own output. There is one width and one pair"
+        " of step sizes, and two steps stand for any finite number."
     )
 
     target: str = static("h3", "target", choices=tuple(TARGETS))
@@ -89,29 +90,32 @@ class GiantStepsStudy(Study):
 
     @claim("dandi2024reuse", "reuse", LEARNED, resampled=True)
     def reuse_learns(main):
-        """A second step on the same samples finds the direction of h_3(z_1): the slope of the squared overlap in d is
-        {criterion}, 0 being an overlap of order 1."""
+        """A second step on the same samples finds the direction of h_3(z_1). The slope of log(squared overlap) against
+        log d is {criterion}. An overlap of order 1 has the slope 0."""
         return _slope(main, "h3", "reused")
 
     @claim("dandi2024reuse", "one pass", UNSEEN, resampled=True)
     def fresh_does_not(main):
-        """A second step on fresh samples does not, as the leap is 3: the slope is {criterion}, -1 being that of a
-        random direction."""
+        """A second step on fresh samples does not find the direction of h_3(z_1), as the leap is 3. The slope of
+        log(squared overlap) against log d is {criterion}. A random direction has -1."""
         return _slope(main, "h3", "fresh")
 
     @claim("dandi2024reuse abbe2023", "staircase", LEARNED, resampled=True)
     def next_stair(main):
-        """Of z_1 + z_1 z_2 a second step finds the second direction even on fresh samples: the slope is {criterion}."""
+        """On z_1 + z_1 z_2 a second step finds the second direction even on fresh samples. The slope of log(squared
+        overlap) against log d is {criterion}."""
         return _slope(main, "staircase", "fresh")
 
     @claim("dandi2024reuse abbe2023", "staircase", UNSEEN, resampled=True)
     def one_stair_at_a_time(main):
-        """One step does not find it: the slope is {criterion}."""
+        """On z_1 + z_1 z_2 one step does not find the second direction. The slope of log(squared overlap) against log d
+        is {criterion}."""
         return _slope(main, "staircase", "one")
 
     @claim("dandi2024reuse", "hard targets", UNSEEN, resampled=True)
     def hard_even_with_reuse(main):
-        """Of z_1 z_2 z_3 even a second step on the same samples finds nothing: the slope is {criterion}."""
+        """On z_1 z_2 z_3 even a second step on the same samples finds nothing. The slope of log(squared overlap)
+        against log d is {criterion}."""
         return _slope(main, "product", "reused")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class InformationExponentStudy(Study):
     """
 
     question = (
-        "Does one gradient step see a direction only with d^k samples, where k is the link's information exponent?"
+        "Let k be the information exponent of the link. Does one gradient step see the direction only with d^k samples?"
     )
     sources = cite("benarous2021", "wu2024talk")
 
@@ -113,21 +113,23 @@ class InformationExponentStudy(Study):
         "gradient at initialisation (Stein's lemma)",
         within(0.2, absolute=True),
         resampled=True,
-        departs="The overlap is set to d^(-1/2) in place of drawn, the samples are computed from signal and noise "
-        "of one gradient in place of counted, and d is small, at most 80, for an order in d.",
+        departs=(
+            "The overlap is set to d^(-1/2), not drawn. The number of samples is computed from the signal and noise "
+            "of one gradient, not counted. For an order in d the d are small, at most 80."
+        ),
     )
     def samples_of_one_step(main):
-        """The samples at which the noise of the gradient falls below its signal, (d-2) V/S^2 with S and V measured,
-        grow like d^k with the information exponent k of the link: the measured exponent is k {criterion}."""
+        """Let S and V be the measured signal and noise of one gradient. Noise falls below signal at n = (d-2) V/S^2.
+        This number grows like d^k: the fitted exponent is k {criterion}."""
         needed = _needed(main.simulated)
         exponents = [information_exponent(PAIRS[name][0]).exponent for name in SEEN]
         return slope(needed, "d") - needed.case.copy(data=exponents)
 
     @claim(OWN, "normal sums and a chi-square rest", within(0.12, absolute=True))
     def alignment(main):
-        """For n >= 1000, up to a quarter of all samples, the squared cosine of gradient and direction is on average
-        E[A^2 / (A^2 + V X)], A normal with mean n^(1/2) S and variance Var[y sigma' v], X chi-square with d-2 degrees
-        of freedom, {criterion}."""
+        """For n >= 1000, up to a quarter of all samples, the mean squared cosine between gradient and direction is
+        E[A^2 / (A^2 + V X)], {criterion}. Here A is normal with mean n^(1/2) S and variance Var[y sigma' v], and X is
+        chi-square with d-2 degrees of freedom."""
         error = difference(main, "alignment")
         error = error.sel(case=SEEN, n=slice(LEAST, float(error.n.max()) / 4))
         enough(error, "n", 1)
@@ -135,8 +137,8 @@ class InformationExponentStudy(Study):
 
     @claim(OWN, "a zero coefficient of the activation", within(0.25, absolute=True))
     def blind_activation(main):
-        """An activation whose own third coefficient vanishes, relu without bias, is nearly blind to He3: its signal
-        over that of an activation without zero coefficients is 0, as in theory, {criterion}."""
+        """The third coefficient of relu without bias is 0, so that it is nearly blind to He3. The ratio of its signal
+        to that of an activation without zero coefficients is 0, {criterion}."""
         enough(main.simulated.sel(n=slice(LEAST, None)), "n", 1)
         return main.simulated.gradient_signal.sel(case=BLIND, drop=True) / main.predicted.gradient_signal.sel(
             case="He3", drop=True

@@ -53,13 +53,13 @@ class KernelVsIndex(Study):
     """
 
     question = (
-        "How many samples of a polynomial of one index does a rotation-invariant kernel need, and how many a method "
-        "that looks for the index?"
+        "The target is a polynomial of one index. How many samples does a rotation-invariant kernel need, and how "
+        "many a method that looks for the index?"
     )
     sources = cite("wu2024talk", "ghorbani2021", "damian2024", "lu2020")
     departs = (
-        "Inputs lie on the sphere, where the talk has Gaussian ones, and labels have no noise; the ridge of "
-        "the exponential kernel is the best one on the test data, which favours the kernel."
+        "Inputs lie on the sphere; the talk has Gaussian ones. Labels have no noise. The ridge of the exponential "
+        "kernel is the best one on the test data, which favours the kernel."
     )
 
     link: str = static("He3", "link", choices=LINKS)
@@ -109,25 +109,28 @@ class KernelVsIndex(Study):
         columns=len(LEARNERS),
         width=2.6,
         height=2.4,
-        caption="The refined index has no theory.",
+        caption="There is no theory of the refined index.",
     )
 
     @claim(
         OWN, "deterministic equivalent of kernel regression; the sources have orders in d", within(0.08, absolute=True)
     )
     def kernel_theory(small, middle, large):
-        """The R^2 of both kernels is that of the theory, n/N_p for the matched one until it is 1, {criterion}."""
+        """The R^2 of both kernels is that of the theory, {criterion}. For the matched kernel this is n/N_p, until it is
+        1."""
         return [difference(part, "r_squared").sel(learner=KERNELS) for part in (small, middle, large)]
 
     @claim(
         "ghorbani2021 wu2024talk",
         "baseline II",
         at_most(0.1),
-        departs="One size (d = 50, n = 16 d) and two kernels stand for the order d^p of samples that every "
-        "rotation-invariant kernel needs; inputs lie on the sphere.",
+        departs=(
+            "One size (d = 50, n = 16 d) and two kernels stand for the order d^p of samples that every "
+            "rotation-invariant kernel needs. Inputs lie on the sphere."
+        ),
     )
     def kernel_fails(large):
-        """With n = 16 d samples of h_3 no kernel learns: at d = 50 the better one's R^2 is {criterion}."""
+        """With n = 16 d samples of h_3 no kernel learns. At d = 50 the R^2 of the better one is {criterion}."""
         at = {"link": "He3", "d": 50, "samples_per_dimension": 16.0}
         return large.simulated.r_squared.sel(learner=KERNELS, **at, drop=True).max("learner")
 
@@ -136,11 +139,13 @@ class KernelVsIndex(Study):
         "baseline I",
         at_least(0.9),
         resampled=True,
-        departs="One size stands for n of order d, and Gauss-Newton steps from a direction of the best transform, "
-        "which is known, stand for the sources' estimators; inputs lie on the sphere.",
+        departs=(
+            "One size stands for n of order d. Gauss-Newton steps from a direction of the best transform, which is "
+            "known, stand for the sources' estimators. Inputs lie on the sphere."
+        ),
     )
     def index_learns(large):
-        """With as many the refined index has a median R^2 of {criterion} there, for both links."""
+        """With n = 16 d samples the refined index learns both links. At d = 50 its median R^2 is {criterion}."""
         score = large.simulated.r_squared.sel(link=list(LINKS))
         return score.sel(learner="refined index", d=50, samples_per_dimension=16.0, drop=True).median("seed")
 
@@ -148,11 +153,13 @@ class KernelVsIndex(Study):
         "lu2020",
         "overlap of spectral estimators",
         within(0.05, absolute=True),
-        departs="Inputs lie on the sphere, where the source has Gaussian ones; the estimator of He3 is linear, "
-        "which the source does not treat.",
+        departs=(
+            "Inputs lie on the sphere; the source has Gaussian ones. The estimator of He3 is linear, which the source"
+            " does not treat."
+        ),
     )
     def one_shot_theory(middle, large):
-        """For d >= 30 and n = 8 d, 16 d the squared overlap of the one-shot direction is that of the theory
+        """For d >= 30 and n = 8 d and 16 d the squared overlap of the one-shot direction is that of the theory
         {criterion}."""
         errors = [difference(part, "squared_overlap") for part in (middle, large)]
         return [error.sel(samples_per_dimension=[8.0, 16.0]) for error in errors]
@@ -161,12 +168,14 @@ class KernelVsIndex(Study):
         "ghorbani2021 wu2024talk",
         "baselines I and II",
         at_least(0.1),
-        departs="Two sizes stand for the orders d^p and d; the one-shot index knows the best transform, and inputs "
-        "lie on the sphere.",
+        departs=(
+            "Two sizes stand for the orders d^p and d. The one-shot index knows the best transform, and inputs lie on"
+            " the sphere."
+        ),
     )
     def gap_grows(small, large):
-        """With n = 16 d the lead of the one-shot index over the better kernel is larger at d = 50 than at d = 15 by
-        {criterion}, for both links."""
+        """With n = 16 d samples the one-shot index leads the better kernel by more at d = 50 than at d = 15. For both
+        links the lead grows by {criterion}."""
         return _lead(large, 50) - _lead(small, 15)
 
     @property

@@ -19,8 +19,8 @@ POWERS = (1, 2, 3)
 STEPS = ("linear", "quadratic")
 PROPOSITION = "proposition on monomial transforms"
 STEP = (
-    "The proposition is about exponents alone; one step on a power of the label, from an overlap of 0.3 where "
-    "it is quadratic, stands for SGD with reused examples."
+    "The proposition is about exponents alone. One step on a power of the label stands for SGD with reused examples; "
+    "the quadratic step starts at an overlap of 0.3."
 )
 NAMES = tuple(f"He{k}" for k in range(3, 9))
 
@@ -45,7 +45,7 @@ class MonomialTransform(Study):
     weighted back to 1: plain draws do not reach where y^3 of He8 lives.
     """
 
-    question = "Does a power of the label show the direction that the label itself hides?"
+    question = "A label may hide the direction. Does a power of the label show it?"
     sources = cite("lee2024", "chen2020", "mondelli2018", "benarous2021", "wu2024talk")
 
     link: str = static("He3", "link", choices=NAMES)
@@ -104,17 +104,19 @@ class MonomialTransform(Study):
         PROPOSITION,
         between(2, 2),
         theory=True,
-        departs="The proposition states that there is such a power for every polynomial; which one was computed "
-        "here, for six of them.",
+        departs=(
+            "The proposition states that every polynomial has such a power. Which power it is was computed here, for "
+            "six of them."
+        ),
     )
     def smallest_power():
-        """The smallest power of He3, ..., He8 with information exponent at most 2 is 2 for each of them."""
+        """The smallest power with an information exponent of at most 2 is the square, for each of He3, ..., He8."""
         exponents = _exponents()
         return exponents.label_power[(exponents <= 2).argmax("label_power")].drop_vars("label_power")
 
     @claim(OWN, "weighted draws against quadrature", within(0.05, absolute=True))
     def coefficients(main):
-        """Simulated E[y^i h_j] / E|y^i h_j|, j = 1, 2, agree with exact quadrature {criterion} for every link and
+        """The simulated E[y^i h_j] / E|y^i h_j|, j = 1, 2, agree with exact quadrature {criterion}, for every link and
         power."""
         return difference(main, "relative_moment")
 
@@ -122,34 +124,38 @@ class MonomialTransform(Study):
         "benarous2021",
         "information exponent above 2",
         at_most(0.05),
-        departs="One step of 128 d samples or more, from an overlap of 0.3 where it is quadratic, stands for "
-        "online SGD.",
+        departs=(
+            "One step of at least 128 d samples stands for online SGD. The quadratic step starts at an overlap of 0.3."
+        ),
     )
     def label_is_blind(main):
-        """From the label itself neither step finds the direction: the squared cosine is {criterion} for every link."""
+        """On the label itself neither a linear nor a quadratic step finds the direction. The squared cosine is
+        {criterion} for every link."""
         return main.simulated.alignment.sel(label_power=1)
 
     @claim("lee2024", PROPOSITION, at_least(0.2), departs=STEP)
     def square_shows(main):
-        """From the square of the label the quadratic step finds it for He3 and He4: the squared cosine is
+        """On the square of the label the quadratic step finds the direction of He3 and He4. The squared cosine is
         {criterion}."""
         return main.simulated.alignment.sel(step_kind="quadratic", label_power=2, link=["He3", "He4"])
 
     @claim("lee2024", PROPOSITION, at_least(0.3), departs=STEP)
     def cube_shows(main):
-        """He3 is not even, and the linear step with the cube of its label finds the direction: the squared cosine is
+        """He3 is not even, and the linear step on the cube of its label finds the direction. The squared cosine is
         {criterion}."""
         return main.simulated.alignment.sel(step_kind="linear", label_power=3, link="He3")
 
     @claim("lee2024", PROPOSITION, at_most(0.05), departs=STEP)
     def even_stays_blind(main):
-        """For the even He4 no power has a linear coefficient: the linear step's squared cosine is {criterion}."""
+        """He4 is even, and no power of it has a linear coefficient. The squared cosine of the linear step is
+        {criterion}."""
         return main.simulated.alignment.sel(step_kind="linear", link="He4")
 
     @claim(OWN, "ratio of the means of signal and noise", within(0.1, absolute=True))
     def alignment(main):
-        """For He3 with powers 1 and 2 the squared cosine is a^2 / (a^2 + (d/n) V), a = E[T h_1] or m (1-m^2)^(1/2)
-        E[T (z^2-1)], V = E[T^2] or E[T^2 (1 + m^2 (z^2-1))], {criterion}."""
+        """For He3 with the powers 1 and 2 the squared cosine is a^2 / (a^2 + (d/n) V), {criterion}. The linear step has
+        a = E[T h_1] and V = E[T^2]. The quadratic one has a = m (1-m^2)^(1/2) E[T (z^2-1)] and V = E[T^2 (1 + m^2
+        (z^2-1))]."""
         return difference(main, "alignment").sel(link="He3", label_power=[1, 2])
 
     def memory(self) -> int:

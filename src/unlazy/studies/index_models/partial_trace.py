@@ -41,8 +41,8 @@ TARGET = 0.64
 ODD, EVEN = ["He3", "sign3"], ["He4", "z2exp"]
 TABLE = "sample complexity d^(k*/2) of the partial-trace estimator"
 BOUNDED = (
-    "The transform is the sign of E[h_k | y], which is bounded, in place of E[h_k | y] itself; labels have no noise, "
-    "and an overlap of 0.8 at finitely many d stands for weak recovery."
+    "The transform is the sign of E[h_k | y], which is bounded, not E[h_k | y] itself. Labels have no noise. An "
+    "overlap of 0.8 at finitely many d stands for weak recovery."
 )
 
 
@@ -145,7 +145,7 @@ class PartialTraceStudy(Study):
     algorithm needs less is a lower bound, which no simulation of one algorithm can show.
     """
 
-    question = "Can a direction be found from d^(k/2) samples where SGD needs d^(k-1)?"
+    question = "SGD needs d^(k-1) samples to find a direction. Can it be found from d^(k/2) samples?"
     sources = cite("damian2024", "damian2023")
 
     link: str = static("sign3", "link", choices=tuple(DEGREES))
@@ -217,18 +217,19 @@ class PartialTraceStudy(Study):
         columns=3,
         width=3.1,
         height=2.7,
-        caption="Lines: theory. The threshold n_c is that of the theory.",
+        caption="Lines: theory, also for the threshold n_c.",
     )
 
     @claim("damian2024", TABLE, within(0.3, absolute=True), resampled=True, departs=BOUNDED)
     def third(odd):
-        """For k = 3 the samples after which half of the runs have an overlap of 0.8 grow with the power of d of
-        the table, 3/2, {criterion}."""
+        """For k = 3 the number of samples with which half of the runs have an overlap of 0.8 grows with the power 3/2
+        of d, as in the table. The fitted power is right {criterion}."""
         return _excess(odd)
 
     @claim("damian2024", TABLE, within(0.3, absolute=True), resampled=True, departs=BOUNDED)
     def fourth(even):
-        """For k = 4 they grow with that of the table, 2, {criterion}."""
+        """For k = 4 this number of samples grows with the power 2 of d, as in the table. The fitted power is right
+        {criterion}."""
         return _excess(even)
 
     @claim(OWN, "spike in a semicircle, and power steps on fresh samples", within(0.1, absolute=True))

@@ -38,7 +38,9 @@ class ReuseDynamics(Study):
     is recorded. h_3 is odd, so that the sign +1 only turns m into -m; for h_4 the signs differ.
     """
 
-    question = "Does using each example twice move a neuron towards a direction that one use does not see?"
+    question = (
+        "Some directions are not seen when each example is used once. Does using it twice move a neuron towards them?"
+    )
     sources = cite("lee2024", "dandi2024reuse", "benarous2021", "wu2024talk")
     precision = "float32"
     chunk_width = 16
@@ -107,36 +109,40 @@ class ReuseDynamics(Study):
         columns=2,
         width=3.8,
         height=2.8,
-        caption="Upper left: chain and network of the same dimension, and a chain of a larger one.",
+        caption="Upper left: a chain and a network of the same dimension, and a chain of a larger one.",
+        time="samples_per_dimension",
     )
 
     @claim(OWN, "reduction of a neuron to its overlap", within(0.02, absolute=True))
     def equation(limit):
-        """At d = 400 the mean overlap of the chains is that of the ODE {criterion}, for n <= 60 d (h_3, reuse)."""
+        """With reuse the ODE describes h_3. At d = 400 and n <= 60 d the mean overlap of the chains is that of the ODE
+        {criterion}."""
         return _limit(limit.simulated) - _limit(limit.predicted)
 
     @claim(OWN, "reduction of a neuron to its overlap", within(0.05, absolute=True))
     def network_is_chain(network):
-        """In d = 100 the mean overlap of a network whose neurons share their examples is that of the chain {criterion}
-        at all times (h_3, reuse)."""
+        """With reuse a network whose neurons share their examples behaves like independent chains on h_3. At d = 100
+        the mean overlaps agree {criterion} at all times."""
         overlap = network.simulated.overlap
         return overlap.sel(engine="network") - overlap.sel(engine="chain")
 
     @claim(OWN, "drift of the overlap, an integral over two normal variables", within(0.03, absolute=True))
     def pull(limit, arms):
-        """The measured drift is S(m) {criterion} for both links, both signs, with and without reuse."""
+        """The measured drift of the overlap is S(m) {criterion}, for both links and both signs, with and without
+        reuse."""
         return [difference(part, "pull") for part in (limit, arms)]
 
     @claim(
         "lee2024",
         TRANSFORMATION,
         at_least(0.25),
-        departs="The exact chain of one ReLU neuron without bias, of the favourable sign and on the correlation "
-        "loss, stands for a network with random activations; the threshold at one size and time is this "
-        "project's.",
+        departs=(
+            "The exact chain of one ReLU neuron without bias, of the favourable sign and on the correlation loss, "
+            "stands for a network with random activations. The threshold at one size and time is this project's."
+        ),
     )
     def odd_link(limit):
-        """With reuse h_3 is seen at the overlap 0 already (generative exponent 1): after 60 d examples the mean overlap
+        """With reuse h_3 is seen already at the overlap 0 (generative exponent 1). After 60 d examples the mean overlap
         is {criterion}."""
         return _limit(limit.simulated).sel(samples_per_dimension=60)
 
@@ -144,11 +150,13 @@ class ReuseDynamics(Study):
         "wu2024talk",
         "gradient at initialisation (Stein's lemma)",
         within(0.02, absolute=True),
-        departs="The slide has an expansion of the gradient, which is 0 where link and activation share no Hermite "
-        "degree; that the overlap of one neuron, started at 0, stays there is concluded from it.",
+        departs=(
+            "The slide has an expansion of the gradient, which is 0 where link and activation share no Hermite "
+            "degree. It follows that the overlap of one neuron, started at 0, stays there."
+        ),
     )
     def no_reuse(arms):
-        """Without reuse the mean overlap stays 0 {criterion}."""
+        """Without reuse the mean overlap stays 0, {criterion}."""
         found = arms.simulated
         judged = (found.degree == 3) & (found.reuse == 0)
         if not judged.any():
@@ -157,8 +165,8 @@ class ReuseDynamics(Study):
 
     @claim(OWN, "drift of both signs, after Lee et al. 2024", at_least(0.1))
     def even_link(arms):
-        """For h_4 (generative exponent 2) from m = 0.1 the neuron with sign -1 gets ahead of the one with sign +1,
-        which stalls: after 60 d examples by {criterion}."""
+        """From m = 0.1 the neuron with sign -1 learns h_4 (generative exponent 2), and the one with sign +1 stalls.
+        After 60 d examples the first is ahead by {criterion}."""
         found = arms.simulated.sel(samples_per_dimension=60)
         reused = (found.degree == 4) & (found.reuse == 1)
         towards, away = (kept(found.overlap, reused & (found.sign == sign)) for sign in (-1, 1))

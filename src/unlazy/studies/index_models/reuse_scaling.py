@@ -19,8 +19,8 @@ COMPLEXITY = "complexity of SGD with reused batches"
 ORDER = "information exponent k: n of order d^(k-1)"
 TARGET = 0.5
 PLANTED = (
-    "All neurons start at the overlap d^(-1/2) on the side that grows, in place of at random; the loss is the "
-    "correlation loss, and steps are cut at d^(-1/2)."
+    "All neurons start at the overlap d^(-1/2) on the side that grows, not at random. The loss is the correlation "
+    "loss, and steps are cut at d^(-1/2)."
 )
 FAVOURED = (
     "One ReLU neuron without bias, of the favourable sign, started at the overlap d^(-1/2) on the favourable side, "
@@ -136,49 +136,51 @@ class ReuseScaling(Study):
 
     @claim("benarous2021", ORDER, between(1.8, 2.2), departs=PLANTED)
     def third_plain(matched):
-        """Without reuse He_3 needs n of order d^2: the slope of log n in log d is {criterion}."""
+        """Without reuse He_3 needs n of order d^2. The slope of log n against log d is {criterion}."""
         return slope(_at(matched.simulated, degree=3), "d")
 
     @claim(
         "benarous2021",
         ORDER,
         at_least(2.2),
-        departs="The slope 3 is not reached at these sizes, and 2.2 is asked: between d = 24 and 96 the ODE itself "
-        "has 2.6. All neurons start at the overlap d^(-1/2), the loss is the correlation loss, and steps "
-        "are cut.",
+        departs=(
+            "The slope 3 is not reached at these sizes, and 2.2 is asked for: between d = 24 and 96 the ODE itself "
+            "has 2.6. All neurons start at the overlap d^(-1/2), the loss is the correlation loss, and steps are cut."
+        ),
     )
     def fourth_plain(fourth):
-        """Without reuse He_4 needs a higher power of d: the slope is {criterion}."""
+        """Without reuse He_4 needs a higher power of d. The slope of log n against log d is {criterion}."""
         return slope(fourth.simulated.n, "d")
 
     @claim("lee2024", COMPLEXITY, between(0.75, 1.25), departs=FAVOURED)
     def third_reused(reused):
-        """With reuse He_3 needs n of order d: the slope is {criterion}."""
+        """With reuse He_3 needs n of order d. The slope of log n against log d is {criterion}."""
         return slope(_at(reused.simulated, degree=3), "d")
 
     @claim("lee2024", COMPLEXITY, between(0.75, 1.25), departs=FAVOURED)
     def fourth_reused(reused):
-        """With reuse He_4 needs n of order d log d: the slope of n / log d is {criterion}."""
+        """With reuse He_4 needs n of order d log d. The slope of log(n / log d) against log d is {criterion}."""
         n = _at(reused.simulated, degree=4)
         return slope(n / np.log(n.d), "d")
 
     @claim(OWN, "ODE of the overlap", within(0.405, absolute=True))
     def equation(reused):
-        """For He_3 and He_4 with reuse, from d = 100 on, the time at which the ODE crosses 1/2 from d^(-1/2) is right
-        within a factor of 1.5: log(n / n_ODE) is 0 {criterion}."""
+        """The ODE gives the number of examples for He_3 and He_4 with reuse within a factor of 1.5, from d = 100 on.
+        Let n_ODE be where it crosses 1/2 from d^(-1/2): log(n / n_ODE) is 0, {criterion}."""
         found = [np.log(_at(reused.simulated, degree=k) / _at(reused.predicted, degree=k)) for k in (3, 4)]
         return [each.sel(d=each.d >= 100) for each in found]
 
     @claim(OWN, "ablation of one neuron", at_least(0.2))
     def ablation_slope(ablation):
-        """The same neuron with the same steps: reuse lowers the slope by {criterion} (0.40 in the ODE)."""
+        """With the same neuron and the same steps reuse lowers the slope of log n against log d by {criterion} (0.40 in
+        the ODE)."""
         plain, reused = _arms(ablation.simulated)
         return slope(plain, "d") - slope(reused, "d")
 
     @claim(OWN, "ablation of one neuron", at_least(1.6))
     def ablation_gain(ablation):
-        """At d = 96 it needs at least 5 times fewer examples with reuse (13.5 times in the ODE): the logarithm of the
-        ratio is {criterion}."""
+        """At d = 96 reuse saves at least a factor of 5 in examples (13.5 in the ODE). The logarithm of the ratio is
+        {criterion}."""
         plain, reused = _arms(ablation.simulated.sel(d=96.0))
         return np.log(plain / reused)
 

@@ -17,9 +17,8 @@ from unlazy.theory.index_models.smoothing import smoothed_samples
 TARGET = 0.5
 THEOREM = "n of order d^(k-1) lambda^(4-2k) for radii from 1 to d^(1/4)"
 STARTED = (
-    "All neurons start at the overlap d^(-1/2), which the source assumes, and an overlap of 1/2 of half of them is "
-    "asked for, before the second stage without smoothing; steps are cut at d^(-1/2), and four dimensions stand for "
-    "all."
+    "All neurons start at the overlap d^(-1/2), which the source assumes. Half of them must reach an overlap of 1/2; "
+    "the second stage without smoothing is left out. Steps are cut at d^(-1/2), and four dimensions stand for all."
 )
 
 RADII = [0.0, 0.125, 0.25]
@@ -69,7 +68,7 @@ class SmoothedLandscape(Study):
     noise does not win at m = lambda d^(-1/2).
     """
 
-    question = "Does averaging the loss over a sphere let online SGD find a direction from d^(k/2) examples?"
+    question = "Average the loss over a sphere. Does online SGD then find a direction from d^(k/2) examples?"
     sources = cite("damian2023", "benarous2021")
     precision = "float32"
     chunk_width = 16
@@ -119,26 +118,27 @@ class SmoothedLandscape(Study):
 
     @claim("damian2023", THEOREM, within(0.25, absolute=True), departs=STARTED)
     def third(third):
-        """For h_3 the fitted exponent of d is 2 - 2 a at the radius d^a, {criterion}: 7/4 at a = 1/8, and 3/2 at a =
-        1/4, as in the table."""
+        """For h_3 and the radius d^a the number of examples grows with the power 2 - 2a of d, {criterion}. This is 7/4
+        at a = 1/8, and 3/2 at a = 1/4, as in the table."""
         return _excess(third, 3)
 
     @claim("damian2023", THEOREM, within(0.25, absolute=True), departs=STARTED)
     def fourth(fourth):
-        """For h_4 it is 3 - 4 a, {criterion}: 5/2 at a = 1/8, and 2 at a = 1/4."""
+        """For h_4 and the radius d^a the number of examples grows with the power 3 - 4a of d, {criterion}. This is 5/2
+        at a = 1/8, and 2 at a = 1/4."""
         return _excess(fourth, 4)
 
     @claim("damian2023", "gain over online SGD", at_least(0.4), departs=STARTED)
     def gain(third, fourth, plain):
-        """The exponent without smoothing exceeds that at the radius d^(1/4) by {criterion} of k/2 - 1, which is the
-        difference of k - 1 and k/2."""
+        """Smoothing lowers the exponent of d from k - 1 to k/2 at the radius d^(1/4). The measured gain is {criterion}
+        of the full gain k/2 - 1."""
         cubic = (_slope(third, 3, 0.0) - _slope(third, 3, 0.25)) / 0.5
         return [cubic, _slope(plain, 4, 0.0) - _slope(fourth, 4, 0.25)]
 
     @claim(OWN, "ODE of the overlap on the smoothed loss", within(0.405, absolute=True))
     def equation(third):
-        """For h_3 the ODE of the overlap gives the examples within a factor of 1.5 at every radius, from d = 90 on:
-        log(n / n_ODE) is 0 {criterion}."""
+        """The ODE of the overlap gives the number of examples for h_3 within a factor of 1.5, at every radius and from
+        d = 90 on: log(n / n_ODE) is 0, {criterion}."""
         error = np.log(third.simulated.n / third.predicted.n)
         return error.sel(d=error.d >= 90)
 

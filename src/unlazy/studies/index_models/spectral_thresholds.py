@@ -79,7 +79,7 @@ class SpectralThresholds(Study):
     best ones, E[z | y] and 1 - 1/E[z^2 | y].
     """
 
-    question = "From how many samples on does one look at the data show the direction, and how well?"
+    question = "From how many samples on do spectral and linear estimators show the direction, and how well?"
     sources = cite("mondelli2018", "lu2020", "luo2019", "barbier2019", "damian2024")
 
     link: str = static("He2", "link", choices=tuple(LINKS))
@@ -156,19 +156,21 @@ class SpectralThresholds(Study):
         columns=3,
         width=3.1,
         height=2.7,
-        caption="Dotted: the thresholds of the theory.",
+        caption="Dotted lines: the thresholds of the theory.",
     )
 
     @claim(
         "mondelli2018 lu2020",
         "overlap of spectral estimators",
         within(0.06, absolute=True),
-        departs="The sources treat the spectral estimators, at every n/d; the overlap of the linear ones is this "
-        "project's. Judged is the average over n/d; ratios near the threshold are left out.",
+        departs=(
+            "The sources treat the spectral estimators, at every n/d; the overlap of the linear ones is this "
+            "project's. Judged is the average over n/d, and ratios near the threshold are left out."
+        ),
     )
     def overlap(main):
-        """The squared overlap is that of the theory {criterion}, on average over those n/d = 2, ..., 8 that are twice
-        an estimator's threshold or more."""
+        """The squared overlap is that of the theory {criterion}, on average over n/d = 2, ..., 8. Only n/d of at least
+        twice an estimator's threshold count."""
         error = difference(main, "squared_overlap").sel(samples_per_dimension=list(JUDGED))
         # from there on a few hundred dimensions are many
         far = error.samples_per_dimension >= 2 * main.predicted.samples_threshold
@@ -178,7 +180,7 @@ class SpectralThresholds(Study):
         "lu2020",
         "largest eigenvalue",
         within(0.1),
-        departs="The source has it at every n/d; judged is the average over n/d.",
+        departs="The source has it at every n/d; here the average over n/d is judged.",
     )
     def eigenvalue(main):
         """For the clipped transform the largest eigenvalue is that of the theory {criterion}, on average over n/d = 2,
@@ -191,12 +193,14 @@ class SpectralThresholds(Study):
         RECOVERY,
         at_most(-0.3),
         resampled=True,
-        departs="One ratio n/d and a power of d stand for an overlap that vanishes everywhere below the threshold; "
-        "the power of chance alone would be -1.",
+        departs=(
+            "One ratio n/d and a power of d stand for an overlap that vanishes everywhere below the threshold. Chance"
+            " alone would have the power -1."
+        ),
     )
     def nothing_below(below):
-        """At n = d/4, below 1/(2 lambda_2^2), the best spectral overlap of even links falls with d: its power of d is
-        {criterion}."""
+        """At n = d/4, below the threshold 1/(2 lambda_2^2), the best spectral overlap of even links falls with d. Its
+        fitted power of d is {criterion}."""
         return _growth(below)
 
     @claim(
@@ -207,7 +211,8 @@ class SpectralThresholds(Study):
         departs="One ratio n/d and a power of d stand for an overlap that stays everywhere above the threshold.",
     )
     def something_above(above):
-        """At n = 2 d, above it, it does not fall with d: the power of d is {criterion}."""
+        """At n = 2 d, above the threshold, the best spectral overlap of even links does not fall with d. Its fitted
+        power of d is {criterion}."""
         return _growth(above)
 
     @claim(
@@ -218,21 +223,22 @@ class SpectralThresholds(Study):
         departs="One ratio n/d and a power of d stand for the absence of a threshold.",
     )
     def no_linear_threshold(below):
-        """He3 has lambda_1 > 0, and the best linear estimator no threshold: at n = d/4 its squared overlap does not
-        fall with d: the power of d is {criterion}."""
+        """He3 has lambda_1 > 0, and its best linear estimator has no threshold. At n = d/4 the squared overlap does not
+        fall with d: its fitted power of d is {criterion}."""
         return _growth(below, "linear, best", "He3")
 
     @claim(
         "luo2019",
         "optimal transforms",
         at_least(0.05),
-        departs="The source has the spectral transform that is best at every n/d; here it and the best linear one, "
-        "which is not the source's, are compared with clipped ones at one n/d, by a margin of this "
-        "project.",
+        departs=(
+            "The source has the spectral transform that is best at every n/d. Here it is compared with a clipped one "
+            "at one n/d, by a margin of this project. The best linear transform is not the source's."
+        ),
     )
     def best_transform(main):
-        """The best transforms beat the clipped ones at n = 5 d in the squared overlap by {criterion}: the spectral one
-        for He2, He3 and He4, the linear one for He3."""
+        """At n = 5 d the best transforms beat the clipped ones. They raise the squared overlap by {criterion}: the
+        spectral one for He2, He3 and He4, the linear one for He3."""
         found = main.simulated.squared_overlap.sel(samples_per_dimension=5.0)
         linear, spectral = (
             found.sel(estimator=f"{kind}, best", drop=True) - found.sel(estimator=f"{kind}, clipped", drop=True)

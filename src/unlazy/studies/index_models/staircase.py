@@ -33,10 +33,10 @@ class Staircase(Study):
     0.5; for odd k half of them start on the wrong side. The step is g d^(-(k-2)/2) for k >= 2 and g for k = 1.
     """
 
-    question = "How many samples does one-pass SGD need for the second direction of a target when it knows the first?"
+    question = "One-pass SGD knows the first direction of a target. How many samples does it need for the second one?"
     sources = cite("abbe2023", "dandi2024reuse")
     departs = (
-        f"{START} The activation is the one Hermite polynomial that shows the second direction, and an overlap of 0.5 "
+        f"{START} The activation is the one Hermite polynomial that shows the second direction. An overlap of 0.5 "
         "counts as learned."
     )
     precision = "float32"
@@ -81,23 +81,24 @@ class Staircase(Study):
 
     @claim("abbe2023", "Theorem 1", between(0.85, 1.15))
     def leap_one(one):
-        """After a leap of 1 the samples grow like d: the slope of log n against log d is {criterion}."""
+        """After a leap of 1 the number of samples grows like d. The slope of log n against log d is {criterion}."""
         return slope(one.simulated.n, "d", least=4)
 
     @claim("abbe2023", "Theorem 1", between(0.9, 1.35))
     def leap_two(two):
-        """After a leap of 2 they grow like d, up to a logarithm: the slope is {criterion}."""
+        """After a leap of 2 the number of samples grows like d, up to a logarithm. The slope of log n against log d is
+        {criterion}."""
         return slope(two.simulated.n, "d", least=4)
 
     @claim("abbe2023", "Theorem 1", between(1.6, 2.3))
     def leap_three(three):
-        """After a leap of 3 they grow like d^2: the slope is {criterion}."""
+        """After a leap of 3 the number of samples grows like d^2. The slope of log n against log d is {criterion}."""
         return slope(three.simulated.n, "d", least=4)
 
     @claim(OWN, "Fokker-Planck equation of the overlap", within(0.15))
     def diffusion(one, two):
-        """After leaps of 1 and 2 the diffusion of the overlap gives the number of samples {criterion} at the largest
-        dimension."""
+        """After leaps of 1 and 2 the diffusion equation of the overlap gives the number of samples {criterion}, at the
+        largest dimension."""
         return [over_theory(part, "n").isel(d=-1) for part in (one, two)]
 
     def validate(self) -> None:

@@ -18,11 +18,11 @@ SMALL = 0.25
 AXIS = "examples per dimension $n/d$"
 THEOREM = "complexity of SGD training: n of order d epsilon^-2, N of order epsilon^-1"
 LOSS = (
-    "Epsilon is the mean of |f - f*|, or the distance of the directions, of which it is a multiple; the talk writes "
+    "Epsilon is the mean of |f - f*|, or the distance of the directions, of which it is a multiple. The talk writes "
     "the squared error, for which the same n is more than enough. "
 )
 CORRELATION = (
-    "Gradients are of the correlation loss and cut at 0.3 d^(-1/2); all activations have degree 3, and the link is h_3."
+    "Gradients are of the correlation loss and cut at 0.3 d^(-1/2). All activations have degree 3, and the link is h_3."
 )
 
 
@@ -48,7 +48,10 @@ class StrongRecovery(Study):
     activations of degree 3 need four neurons for h_3, however small the error.
     """
 
-    question = "With which powers of one over the error do the examples and the neurons of Algorithm 1 grow?"
+    question = (
+        "Algorithm 1 learns the target to an error epsilon. With which powers of 1/epsilon do its examples and its "
+        "neurons grow?"
+    )
     sources = cite("lee2024", "wu2024talk")
     # rounding grows over 2560 d steps
     agreement = 0.05
@@ -117,32 +120,32 @@ class StrongRecovery(Study):
 
     @claim("lee2024 wu2024talk", THEOREM, within(0.15, absolute=True), departs=LOSS + CORRELATION)
     def samples(samples):
-        """From n = 160 d on the distance of a neuron's weights to the direction falls as n^(-1/2), hence n as
-        epsilon^-2, in every dimension: the fitted power is -1/2 {criterion}."""
+        """In every dimension the distance between a neuron's weights and the direction falls as n^(-1/2), so that n
+        grows as epsilon^-2. From n = 160 d on the fitted power is -1/2, {criterion}."""
         return slope(_late(samples.simulated.direction_error), "samples_per_dimension", least=4) + 0.5
 
     @claim("lee2024 wu2024talk", THEOREM, within(0.25, absolute=True), resampled=True, departs=LOSS + CORRELATION)
     def dimension(samples):
-        """The examples until this distance is 0.25 grow as d: the fitted power of d is 1 {criterion}."""
+        """The number of examples until this distance is 0.25 grows as d. The fitted power of d is 1, {criterion}."""
         found = samples.simulated.direction_error.median("seed")
         n = crossing(found, "samples_per_dimension", SMALL)
         return slope(n * n.d, "d", least=4) - 1
 
     @claim("lee2024 wu2024talk", THEOREM, within(0.15, absolute=True), departs=LOSS + CORRELATION)
     def network(network):
-        """The whole network, second layer included, has an absolute error that falls as n^(-1/2), from n = 160 d on:
-        the fitted power is -1/2 {criterion}."""
+        """The absolute error of the whole network, second layer included, falls as n^(-1/2). From n = 160 d on the
+        fitted power is -1/2, {criterion}."""
         return slope(_late(network.simulated.absolute_error), "samples_per_dimension", least=4) + 0.5
 
     @claim(
         "lee2024 wu2024talk",
         THEOREM,
         at_most(-1.0),
-        departs=LOSS + "Directions are given and activations are ReLU; labels have no noise.",
+        departs=LOSS + "Directions are given, activations are ReLU, and labels have no noise.",
     )
     def neurons(width):
-        """With directions that are found N of order 1/epsilon is enough: the power of N with which the absolute error
-        falls is {criterion}."""
+        """Once the directions are found, N of order 1/epsilon neurons are enough. The fitted power of N with which the
+        absolute error falls is {criterion}."""
         return slope(width.simulated.given_direction_error, "width", least=4)
 
     def simulate(self, key: Any) -> dict[str, Any]:

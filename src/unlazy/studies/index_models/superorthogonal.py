@@ -82,7 +82,10 @@ class SuperOrthogonalStudy(Study):
     information exponent. The moments are dominated by |z| of 4 to 10, which plain draws do not reach.
     """
 
-    question = "Are there polynomial links whose powers up to I hide the direction from all Hermite degrees up to K?"
+    question = (
+        "Are there polynomial links g whose powers g, ..., g^I all hide the direction from every Hermite degree up to"
+        " K?"
+    )
     sources = cite("oko2024", "wu2024talk")
 
     case: str = static("K=2, I=2, even", "degrees K and powers I that see nothing", choices=tuple(CASES))
@@ -131,22 +134,27 @@ class SuperOrthogonalStudy(Study):
         ),
         width=4.6,
         height=3.2,
-        caption="Points: sizes of means over seeds. Dashed: what the controls exceed; powers up to I are hidden.",
+        caption=(
+            "Points: absolute values of means over seeds. Dashed line: what the controls exceed. Powers up to I are "
+            "hidden."
+        ),
     )
 
     @claim("oko2024", PROPOSITION, within(0.02, absolute=True), departs=FIVE)
     def hidden(main):
-        """In draws E[g^i h_k] over E|g^i h_k| is 0 {criterion}, for all 1 <= i <= I and 1 <= k <= K."""
+        """Powers up to I hide the direction in drawn samples. E[g^i h_k] / E|g^i h_k| is 0, {criterion}, for all 1 <= i
+        <= I and 1 <= k <= K."""
         return _of_cases(main.simulated, "superorthogonal")
 
     @claim("oko2024", PROPOSITION, at_most(1e-10), theory=True, departs=FIVE)
     def residual(main):
-        """By quadrature E[g^i h_k] over E|g|^i is {criterion}."""
+        """Powers up to I hide the direction by quadrature too. The largest |E[g^i h_k]| / E|g|^i is {criterion}."""
         return main.predicted.moment_residual
 
     @claim(OWN, "control", at_least(0.2), resampled=True)
     def generic(main):
-        """Random signs of the same coefficients show the direction: some E[g^i h_k] over E|g^i h_k| is {criterion}."""
+        """Generic polynomials hide nothing. With random signs of the same coefficients some |E[g^i h_k]| / E|g^i h_k|
+        is {criterion}."""
         return [
             abs(array.mean("seed")).max(["label_power", "hermite_degree"])
             for array in _of_cases(main.simulated, "generic")
@@ -154,13 +162,14 @@ class SuperOrthogonalStudy(Study):
 
     @claim(OWN, "control", at_least(0.2), resampled=True)
     def next_power(main):
-        """The next power I + 1 shows it too: some E[g^(I+1) h_k] over E|g^(I+1) h_k|, k <= K, is {criterion}."""
+        """The next power I + 1 shows the direction. Some |E[g^(I+1) h_k]| / E|g^(I+1) h_k| with k <= K is
+        {criterion}."""
         found = _of_cases(main.simulated, "superorthogonal", beyond=True)
         return [abs(array.mean("seed")).max("hermite_degree") for array in found]
 
     @claim(OWN, "quadrature", within(0.05, absolute=True))
     def theory(main):
-        """All moments of both links up to the fourth power and degree agree with quadrature {criterion}."""
+        """All moments of both links, up to the fourth power and degree, agree with quadrature {criterion}."""
         return difference(main, "relative_moment")
 
     def memory(self) -> int:

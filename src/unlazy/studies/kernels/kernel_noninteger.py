@@ -22,8 +22,8 @@ def _laws(data):
 @dataclass(frozen=True)
 class KernelNoninteger(Study):
     question = (
-        "For n ~ d^1.5 points, between the scalings at which degrees 1 and 2 have their say, is the spectrum of a "
-        "kernel matrix a plain semicircle?"
+        "Take n ~ d^1.5 random points. Degree 1 of the kernel has been learned by then, and degree 2 has not. Is the "
+        "spectrum of the kernel matrix a plain semicircle?"
     )
     sources = cite("dubova2023", "lu2022")
 
@@ -53,26 +53,29 @@ class KernelNoninteger(Study):
         "",
         at_most(-0.3),
         resampled=True,
-        departs="Points are uniform on the sphere, where the theorem's have independent entries, and it states the "
-        "limit without a rate.",
+        departs=(
+            "Points are uniform on the sphere; the theorem's have independent entries. The theorem states the limit "
+            "without a rate."
+        ),
     )
     def semicircle(main):
-        """The semicircle is approached as d grows: the slope of the log Kolmogorov distance in log d is {criterion}."""
+        """The spectrum approaches the semicircle as d grows. The slope of log(Kolmogorov distance) against log d is
+        {criterion}."""
         return slope(main.simulated.limit_distance.mean("seed"), "d")
 
     @claim(
         "dubova2023",
         "",
         at_most(0.03),
-        departs="Points are uniform on the sphere, where the theorem's have independent entries.",
+        departs="Points are uniform on the sphere; the theorem's have independent entries.",
     )
     def distance(main):
-        """At d = 144 its distance is {criterion}."""
+        """At d = 144 the Kolmogorov distance from the semicircle is {criterion}."""
         return main.simulated.limit_distance.sel(d=144)
 
     @claim(OWN, "finite-size law", within(0.1))
     def third_moment(main):
-        """What is left of the third moment, which a semicircle does not have, is sum_k a_k^3 sqrt(n/N_k), {criterion}
+        """A semicircle has no third moment. What is left of it at finite size is sum_k a_k^3 sqrt(n/N_k), {criterion}
         at the largest size."""
         enough(main.simulated, "d", 3)
         return over_theory(main, "third_moment").isel(d=-1)

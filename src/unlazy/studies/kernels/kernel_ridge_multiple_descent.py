@@ -29,7 +29,10 @@ from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 ENERGIES = (0.0, 1.0, 0.3, 0.1)
 SMALLEST = 1e-6
 FRESH = 500
-HALF = "The source has limits for n of the order of powers of d; the half is this project's measure of a transition."
+HALF = (
+    "The source has limits for n of the order of powers of d; to call half of the energy the transition is this "
+    "project's choice."
+)
 FEW, MANY = [8, 11, 16, 22, 32, 45, 64, 90, 128], [48, 96, 192, 384, 768, 1536]
 SMALL = [10, 20, 30, 45, 60]
 NOISELESS = {"noise_variance": 0.0, "penalty": [SMALLEST]}
@@ -51,8 +54,8 @@ def _threshold_slope(part, degree):
 @dataclass(frozen=True)
 class KernelRidgeMultipleDescent(Study):
     question = (
-        "On the sphere in dimension d a dot-product kernel learns linear, quadratic, ... functions around n = d, "
-        "d^2/2, ...: does the test error of kernel regression rise again before each step down?"
+        "On the sphere in dimension d a dot-product kernel learns linear functions around n = d, quadratic ones "
+        "around n = d^2/2, and so on. Does the test error of kernel regression rise again before each step down?"
     )
     sources = cite("xiao2022")
 
@@ -113,40 +116,42 @@ class KernelRidgeMultipleDescent(Study):
         ),
         width=5.4,
         height=3.4,
-        caption="Across: the risk of a fit that has learned all up to a degree.",
+        caption="Horizontal lines: the risk of a fit that has learned everything up to a degree.",
     )
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
     def first_peak(main):
-        """Without a penalty to speak of the error peaks at n = N_1 = d: over that at n = 10 and n = 100 it is
-        {criterion}."""
+        """With almost no penalty the error peaks at n = N_1 = d. The ratio of this error to the errors at n = 10 and at
+        n = 100 is {criterion}."""
         return _peak(main, 30, 10, 100)
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
     def second_peak(main):
-        """It peaks again at n = N_2 = 464, about d^2/2: over that at n = 200 and n = 1000 it is {criterion}."""
+        """The error peaks again at n = N_2 = 464, about d^2/2. The ratio of this error to the errors at n = 200 and at
+        n = 1000 is {criterion}."""
         return _peak(main, 464, 200, 1000)
 
     @claim("xiao2022", "", within(0.15, absolute=True), resampled=True, departs=HALF)
     def first_transition(first):
-        """Linear functions are learned at n ~ d: the slope in log d of the number of samples at which half of their
-        energy is learned, without noise, is 1, {criterion}."""
+        """Linear functions are learned at n ~ d. Let n_1 be the number of samples at which half of their energy is
+        learned, without noise. The slope of log n_1 against log d is 1, {criterion}."""
         return _threshold_slope(first, 1) - 1
 
     @claim("xiao2022", "", within(0.3, absolute=True), resampled=True, departs=HALF)
     def second_transition(second):
-        """Quadratic functions are learned at n ~ d^2: the slope is 2, {criterion}, with a correction of order 1/d that
-        the formula of finite size has too."""
+        """Quadratic functions are learned at n ~ d^2. Let n_2 be the number of samples at which half of their energy is
+        learned. The slope of log n_2 against log d is 2, {criterion}; the finite-size formula has a correction of order
+        1/d too."""
         return _threshold_slope(second, 2) - 2
 
     @claim(
         "xiao2022",
         "",
         within(0.05),
-        departs="The formula is one of finite size, which has the source's limits at each degree.",
+        departs="The formula is one of finite size; at each degree it has the source's limit.",
     )
     def theory(main, small):
-        """One finite-size formula gives the whole curve with both peaks, {criterion} at every n and penalty."""
+        """One finite-size formula gives the whole curve, both peaks included, {criterion} at every n and penalty."""
         deviation = over_theory(main, "risk")
         deviation.sel(n=464)  # untested without
         return [over_theory(small, "risk"), deviation.where(deviation.n > max(SMALL), drop=True)]

@@ -50,8 +50,8 @@ def _relu(data):
 @dataclass(frozen=True)
 class KernelSpectrumStudy(Study):
     question = (
-        "What are the eigenvalues of a kernel matrix f(sqrt(d) <x_i, x_j>) of n ~ d, d^2 or d^3 random points: is the "
-        "bulk the free sum of a Marchenko-Pastur law and a semicircle, and where are the outliers?"
+        "What are the eigenvalues of a kernel matrix f(sqrt(d) <x_i, x_j>) of n ~ d, d^2 or d^3 random points? Is the"
+        " bulk the free sum of a Marchenko-Pastur law and a semicircle, and where are the outliers?"
     )
     sources = cite("lu2022")
 
@@ -125,37 +125,37 @@ class KernelSpectrumStudy(Study):
         departs="The law is one of finite size, with a Marchenko-Pastur part for every degree, not for degree l alone.",
     )
     def bulk(bulk, linear, cubic):
-        """At n ~ d, d^2 and d^3 the spectrum is a free sum of Marchenko-Pastur laws and a semicircle: the Kolmogorov
-        distance to the finite-size law is {criterion}, at the largest size of several."""
+        """At n ~ d, d^2 and d^3 the spectrum is a free sum of Marchenko-Pastur laws and a semicircle. At the largest
+        size its Kolmogorov distance from the finite-size law is {criterion}."""
         return [part.finite_distance for part in (bulk.simulated, _largest(linear), _largest(cubic))]
 
     @claim("lu2022", "", at_least(0.06), departs="At n ~ d^2 alone.")
     def not_semicircle(bulk):
-        """It is not the semicircle of the same variance: the distance to that one is {criterion}."""
+        """The spectrum is not a semicircle. Its distance from the semicircle of the same variance is {criterion}."""
         return bulk.simulated.semicircle_distance
 
     @claim("lu2022", "", at_most(-0.3), resampled=True, departs="The source states the limit without a rate.")
     def limit(linear, sizes, cubic):
-        """For n ~ d^l the limit law (one Marchenko-Pastur law of degree l and a semicircle) is approached as d grows,
-        for l = 1, 2 and 3: the slope of the log distance in log d is {criterion}."""
+        """For n ~ d^l, l = 1, 2 and 3, the spectrum approaches its limit law as d grows: one Marchenko-Pastur law of
+        degree l and a semicircle. The slope of log(Kolmogorov distance) against log d is {criterion}."""
         parts = linear, sizes, cubic
         return [slope(part.simulated.limit_distance.mean("seed"), "d", least=4) for part in parts]
 
     @claim("lu2022", "", at_most(0.05), departs="At n ~ d and d^2; at n ~ d^3 and d = 20 the distance is still 0.11.")
     def limit_distance(linear, sizes):
-        """At the largest size its distance is {criterion}."""
+        """At the largest size the distance from the limit law is {criterion}."""
         return [_largest(part).limit_distance for part in (linear, sizes)]
 
     @claim(OWN, "finite-size law", between(0.0, 0.0))
     def outliers(outliers):
-        """Degrees below 2 give outliers: exactly N_0 + N_1 = 1 + d eigenvalues lie above the first gap for relu, and
-        N_1 = d for tanh and sign, which are odd: their number less that is {criterion}."""
+        """Degrees below 2 give outliers. For relu exactly N_0 + N_1 = 1 + d eigenvalues lie above the first gap. For
+        tanh and sign, which are odd, it is N_1 = d. The difference from these numbers is {criterion}."""
         even = parameter(outliers.simulated, "kernel_function") == "relu"
         return outliers.simulated.outliers - (outliers.simulated.attrs["d"] + even)
 
     @claim(OWN, "finite-size law", at_most(0.03))
     def bands(outliers):
-        """The outliers lie in the predicted bands: their distance from these, relative to their size, is
+        """The outliers lie in the predicted bands. Their distance from the bands, relative to their size, is
         {criterion}."""
         return outliers.simulated.outside
 

@@ -27,8 +27,8 @@ def _limit(data):
 @dataclass(frozen=True)
 class KernelUniversality(Study):
     question = (
-        "Is the limiting spectrum of an inner-product kernel matrix the same for points on the sphere and for points "
-        "with independent entries of any law?"
+        "Points may lie on the sphere or have independent entries of any law. Is the limiting spectrum of an "
+        "inner-product kernel matrix the same?"
     )
     sources = cite("dubova2023", "lu2022")
 
@@ -61,8 +61,8 @@ class KernelUniversality(Study):
         "dubova2023", "", at_most(-0.2), resampled=True, departs=f"{SQUARE}, and it states the limit without a rate."
     )
     def approach(main):
-        """For every law of the entries the spectrum approaches the same limit: the slope of the log Kolmogorov distance
-        in log d is {criterion}."""
+        """For every law of the entries the spectrum approaches the same limit. The slope of log(Kolmogorov distance)
+        against log d is {criterion}."""
         return slope(main.simulated.limit_distance.mean("seed"), "d").sel(law=LAWS)
 
     @claim("dubova2023", "", at_most(0.05), departs=f"{SQUARE}.")
@@ -73,8 +73,8 @@ class KernelUniversality(Study):
 
     @claim(OWN, "finite-size law", at_most(0.012))
     def hypercube(main):
-        """On the hypercube the distance to the finite-size law with its own polynomials (Krawtchouk) is {criterion} at
-        the largest size."""
+        """On the hypercube the finite-size law has its own polynomials, those of Krawtchouk. At the largest size the
+        distance from this law is {criterion}."""
         enough(main.simulated, "d", 3)
         return main.simulated.finite_distance.sel(law="rademacher").isel(d=-1)
 

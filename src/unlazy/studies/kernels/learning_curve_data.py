@@ -59,8 +59,8 @@ def _panel(title, ending, *methods):
 @dataclass(frozen=True)
 class LearningCurveData(Study):
     question = (
-        "From some hundred rows of a real data set: how well can one predict, without training, the error of kernel "
-        "regression trained on fewer rows, and on two and three times as many?"
+        "Given a few hundred rows of a real data set, can one predict the error of kernel regression without training"
+        " it? How well for fewer rows, and how well for two and three times as many?"
     )
     sources = cite("simon2023", "canatar2021")
 
@@ -109,15 +109,15 @@ class LearningCurveData(Study):
 
     @claim(OWN, POOLS, at_most(0.035))
     def pointwise(main):
-        """With an effective ridge for every row |log(predicted / trained)| is {criterion}, in the median of all data
-        sets, kernels, penalties and sizes."""
+        """With an effective ridge for every row the forecast is close. The median of |log(predicted / trained)| over
+        all data sets, kernels, penalties and sizes is {criterion}."""
         enough(main.simulated, "data", 3)
         errors = _errors(main.simulated, "pointwise")
         return errors.median(_cases(errors))
 
     @claim(OWN, POOLS, at_most(0.15))
     def pointwise_worst(main):
-        """In 95% of the cases it is {criterion}."""
+        """The forecast is rarely far off. In 95% of the cases |log(predicted / trained)| is {criterion}."""
         enough(main.simulated, "data", 3)
         errors = _errors(main.simulated, "pointwise")
         return errors.quantile(0.95, _cases(errors))
@@ -125,26 +125,27 @@ class LearningCurveData(Study):
     @claim(OWN, POOLS, at_most(0.5), resampled=True)
     def fast(main):
         """One effective ridge for all rows does much better than plain eigenlearning on diabetes, breast cancer and the
-        classes of digits: the ratio of the median errors, each a mean over pools, is {criterion}."""
+        classes of digits. The ratio of their median errors (each a mean over pools) is {criterion}."""
         fast, plain = (_typical(method, "", main.simulated).mean("seed") for method in ("fast", "eigenlearning"))
         return (fast / plain).sel(data=HARD)
 
     @claim(OWN, POOLS, at_least(0.95))
     def in_range(main):
-        """Two and three times the rows are in reach of the forecast: the share of such cases is {criterion}."""
+        """Two and three times the rows are within reach of the forecast. The share of such cases is {criterion}."""
         enough(main.simulated, "data", 3)
         found = main.simulated.forecast_beyond.notnull()
         return found.mean(_cases(found))
 
     @claim(OWN, POOLS, at_most(1.0), resampled=True)
     def beyond_power_law(main):
-        """For two and three times the rows of a pool the mean error of the forecast, over that of a power law fitted to
-        subsampled training, is {criterion}."""
+        """At two and three times the rows the forecast does no worse than a power law fitted to subsampled training.
+        The ratio of their mean errors is {criterion}."""
         return _beyond_ratio(main, "power_law")
 
     @claim(OWN, POOLS, at_most(0.5), resampled=True)
     def beyond_eigenlearning(main):
-        """There its mean error over that of plain eigenlearning is {criterion}."""
+        """At two and three times the rows the forecast does better than plain eigenlearning. The ratio of their mean
+        errors is {criterion}."""
         return _beyond_ratio(main, "eigenlearning")
 
     def memory(self) -> int:

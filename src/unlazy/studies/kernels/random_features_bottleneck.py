@@ -28,8 +28,8 @@ def _panel(part, x, other, infinite, label):
 @dataclass(frozen=True)
 class RandomFeaturesBottleneck(Study):
     question = (
-        "Ridge regression on p random features of n samples in the sphere: when is the error that of the kernel "
-        "(p infinite), and when the approximation error of the features (n infinite)?"
+        "Ridge regression uses p random features and n samples on the sphere. When is its error that of the kernel (p"
+        " infinite), and when the approximation error of the features (n infinite)?"
     )
     sources = cite("hu2024", "defilippis2024")
 
@@ -77,7 +77,7 @@ class RandomFeaturesBottleneck(Study):
         "simulated.",
     )
     def kernel_limit(widths):
-        """With 8 features per sample the error over the kernel's is {criterion}."""
+        """With 8 features per sample the error is nearly the kernel's. The ratio of the two is {criterion}."""
         widths.simulated.sel(width=3200)  # untested without
         simulated, predicted = (data.sel(penalty=RIDGE).isel(width=-1) for data in widths)
         return simulated.risk / predicted.kernel_risk
@@ -90,8 +90,8 @@ class RandomFeaturesBottleneck(Study):
         departs="The source states the limit n = o(p), not that every doubling of p helps.",
     )
     def more_features(widths):
-        """Beyond p = 2n every doubling of the features lowers the error: its change, relative to the first, is
-        {criterion}."""
+        """Beyond p = 2n every doubling of the features lowers the error. The change of the error, relative to the error
+        at p = 2n, is {criterion}."""
         enough(widths.simulated, "width", 3)
         above = widths.simulated.risk.sel(penalty=RIDGE).mean("seed")
         above = above.where(above.width >= 2 * widths.simulated.attrs["n"], drop=True)
@@ -105,14 +105,14 @@ class RandomFeaturesBottleneck(Study):
         "this project's.",
     )
     def approximation_limit(samples):
-        """With 2000 samples for 300 features the share by which the error is above the approximation error is
+        """With 2000 samples for 300 features the error is nearly the approximation error. It is larger by a share of
         {criterion}."""
         risk = samples.simulated.risk.sel(penalty=SMALL_RIDGE, n=2000)
         return relative_deviation(risk, samples.predicted.approximation_error.sel(n=2000))
 
     @claim("defilippis2024", "", within(0.05))
     def theory(widths, samples):
-        """One deterministic equivalent gives the error at all sizes, n = p and its neighbours too: {criterion}."""
+        """One deterministic equivalent gives the error at all sizes, around n = p too, {criterion}."""
         return [over_theory(part, "risk") for part in (widths, samples)]
 
     def memory(self) -> int:

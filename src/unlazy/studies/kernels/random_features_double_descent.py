@@ -28,8 +28,8 @@ def _logarithm(data):
 @dataclass(frozen=True)
 class RandomFeaturesDoubleDescent(Study):
     question = (
-        "Does the test error of random-feature regression peak where features and samples are equally many, beyond the "
-        "scaling in which both are proportional to the dimension?"
+        "Beyond the scaling in which features and samples are proportional to the dimension, does the test error of "
+        "random-feature regression peak where there are as many features as samples?"
     )
     sources = cite("hu2024", "defilippis2024")
 
@@ -72,8 +72,8 @@ class RandomFeaturesDoubleDescent(Study):
 
     @claim("hu2024", "", at_least(1.0), resampled=True)
     def peak(curve):
-        """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n: over
-        that at any other number of features it is {criterion}."""
+        """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n. The
+        ratio of this error to the error at any other p is {criterion}."""
         risk = curve.simulated.risk.sel(penalty=SMALLEST).mean("seed")
         n = curve.simulated.attrs["n"]
         return (risk.sel(width=n) / risk).where(risk.width != n, drop=True)
@@ -83,17 +83,20 @@ class RandomFeaturesDoubleDescent(Study):
         "",
         at_least(5.0),
         resampled=True,
-        departs="The source has a peak that grows without bound as the ridge falls; the factor is this project's.",
+        departs=(
+            "In the source the peak grows without bound as the ridge falls; the factor asked for here is this "
+            "project's."
+        ),
     )
     def height(curve):
-        """The peak over the error at the largest number of features is {criterion}."""
+        """The peak is high. The ratio of the error at p = n to the error at the largest p is {criterion}."""
         risk = curve.simulated.risk.sel(penalty=SMALLEST).mean("seed")
         risk.sel(width=1200)  # untested without
         return risk.sel(width=curve.simulated.attrs["n"]) / risk.isel(width=-1)
 
     @claim("defilippis2024", "", within(0.05))
     def theory(curve):
-        """The deterministic equivalent gives the error at every number of features, the peak with p = n too,
+        """The deterministic equivalent gives the error at every number of features, the peak at p = n included,
         {criterion}."""
         return over_theory(curve, "risk")
 

@@ -73,9 +73,9 @@ class AlmeidaThoulessLine(Study):
     question = "Does message passing stop converging exactly where the replica-symmetric solution becomes unstable?"
     sources = cite("cakmak2022")
     departs = (
-        "The algorithm is reconstructed from the abstract. In place of a random matrix eigenvectors are "
-        "products of random signs, permutations and cosine transforms, and eigenvalues quantiles of the "
-        "ensemble's; the teacher is scaled to its mean power."
+        "The algorithm is reconstructed from the abstract. Instead of a random matrix, eigenvectors are products of "
+        "random signs, permutations and cosine transforms, and eigenvalues are quantiles of the ensemble's. The "
+        "teacher is scaled to its mean power."
     )
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
@@ -154,12 +154,15 @@ class AlmeidaThoulessLine(Study):
         "cakmak2022",
         "abstract",
         within(0.07, absolute=True),
-        departs="The abstract states where the algorithm does not converge; how fast it does elsewhere is this "
-        "project's linearisation, and the algorithm is reconstructed from the abstract.",
+        departs=(
+            "The abstract states where the algorithm does not converge. How fast it does elsewhere is this project's "
+            "linearisation, and the algorithm is reconstructed from the abstract."
+        ),
     )
     def decay(main):
-        """On both sides of the line the residual of sequential runs from zero decays from iteration 40 to 240 by 1 - p
-        (1 - min(a, 1)) per iteration, p the probability of an update: the fitted factor is min(a, 1) {criterion}."""
+        """Let p be the probability of an update and a the stability factor. On both sides of the line the residual of
+        sequential runs from zero decays by the factor 1 - p (1 - min(a, 1)) per iteration, from iteration 40 to 240.
+        What is fitted in place of min(a, 1) agrees with it {criterion}."""
         _judged(main)
         enough(main.simulated, "relative_inverse_temperature", 2)
         return difference(main, "fitted_stability")
@@ -168,21 +171,22 @@ class AlmeidaThoulessLine(Study):
         "cakmak2022",
         "abstract",
         at_least(0.5),
-        departs="One temperature beyond the line, and half of the runs, stand for all of the range without "
-        "convergence; the algorithm is reconstructed from the abstract.",
+        departs=(
+            "One temperature beyond the line, and half of the runs, stand for the whole range without convergence. "
+            "The algorithm is reconstructed from the abstract."
+        ),
     )
     def unstable(main):
-        """At 1.26 times the inverse temperature of the line and above (a >= 1.16) runs do not converge: the share with
-        a final residual above 1e-3 is {criterion}."""
+        """From 1.26 times the line's inverse temperature on (a >= 1.16) runs do not converge. The share of runs with a
+        final residual above 1e-3 is {criterion}."""
         _judged(main)
         needs(main.simulated, relative_inverse_temperature=at_least(UNSTABLE))
         return _side(main.simulated.final_residual, low=UNSTABLE) > 1e-3
 
     @claim("cakmak2022", "abstract", within(0.03))
     def fixed_point(main):
-        """Up to 0.7 times the inverse temperature of the line (a <= 0.76) the posterior means that runs converge to
-        from zero have the mean square and the overlap with the teacher of the replica-symmetric solution,
-        {criterion}."""
+        """Up to 0.7 times the line's inverse temperature (a <= 0.76) runs from zero converge to the replica-symmetric
+        solution. The mean square of the posterior means and their overlap with the teacher agree {criterion}."""
         _judged(main)
         needs(main.simulated, relative_inverse_temperature=at_most(STABLE))
         return [_side(over_theory(main, name), high=STABLE) for name in ("posterior_square", "posterior_overlap")]
@@ -191,13 +195,15 @@ class AlmeidaThoulessLine(Study):
         OWN,
         "derived from the line of Çakmak et al. 2022",
         at_least(1.0),
-        known_negative="finite instances have a few modes slower than a: with N from 2048 to 8192 a third to a half of "
-        "the runs at a = 0.88 are above 1e-8 after 120 sweeps; after 300 sweeps at an update probability of 0.2 and "
-        "N = 16384, where the rule was found, none of 14 runs was",
+        known_negative=(
+            "Finite instances have a few modes slower than a. With N from 2048 to 8192 a third to a half of the runs "
+            "at a = 0.88 are above 1e-8 after 120 sweeps. The rule was found at N = 16384 with 300 sweeps at an "
+            "update probability of 0.2, where none of 14 runs was."
+        ),
     )
     def every_run(around):
-        """Up to 0.84 times the inverse temperature of the line (a <= 0.88) every run ends with a residual below 1e-8
-        after 120 sweeps: the share of seeds with which it does so in both ensembles is {criterion}."""
+        """Up to 0.84 times the line's inverse temperature (a <= 0.88) every run ends with a residual below 1e-8 after
+        120 sweeps. The share of seeds with which it does so in both ensembles is {criterion}."""
         needs(
             around.simulated,
             ensemble=ENSEMBLES,

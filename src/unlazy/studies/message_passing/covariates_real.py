@@ -99,54 +99,56 @@ class CovariatesReal(Study):
         "loureiro2021features",
         PLACE,
         within(0.1),
-        departs="8 x 8 digits, drawn with replacement and tested on all of them, so that their moments are those "
-        "of the population, in place of larger images and fresh ones; small penalties are left out.",
+        departs=(
+            "8 x 8 digits instead of larger images. They are drawn with replacement and tested on all of them, so "
+            "that their moments are those of the population. Small penalties are left out."
+        ),
     )
     def ridge_regression(regression):
-        """Test errors of ridge regression on real pixels follow from covariances {criterion} for a penalty of 1 or
+        """Covariances alone give the test error of ridge regression on real pixels, {criterion}, for a penalty of 1 or
         more."""
         found = over_theory(regression, "test_error")
         return found.sel(penalty=found.penalty >= 1)
 
     @claim(OWN, "this project's comparison", at_most(0.01), resampled=True)
     def best_penalty(regression):
-        """What the penalty that covariances name best costs above the best of the grid, as a share, is {criterion} for
-        each n."""
+        """The penalty that the covariances call best is nearly the best of the grid. At each n its error is larger by a
+        share of {criterion}."""
         return _regret(regression)
 
     @claim(
         "loureiro2021mixtures",
         "real data as Gaussian mixtures",
         within(0.1),
-        known_negative="digits are not Gaussian clusters: at penalty 1 the error is 11 to 18% above theory",
-        departs="8 x 8 digits, odd against even, in place of the source's images, with moments of all of them.",
+        known_negative="Digits are not Gaussian clusters. At penalty 1 the error is 11 to 18% above theory.",
+        departs="8 x 8 digits, odd against even, with moments of all of them, instead of the source's images.",
     )
     def logistic(classification):
-        """Test errors of logistic regression on real pixels follow from means and covariances {criterion}."""
+        """Means and covariances give the test error of logistic regression on real pixels, {criterion}."""
         return over_theory(classification, "test_error")
 
-    @claim(OWN, MIXTURE, within(0.05), known_negative="it is 9, 11 and 12% above theory with 200, 400 and 800 rows")
+    @claim(OWN, MIXTURE, within(0.05), known_negative="It is 9, 11 and 12% above theory with 200, 400 and 800 rows.")
     def logistic_training(classification):
-        """At penalty 1 the training loss of logistic regression on real pixels is that of theory {criterion}."""
+        """At penalty 1 the training loss of logistic regression on real pixels is that of the theory {criterion}."""
         return over_theory(classification, "training_loss").sel(penalty=[1.0])
 
     @claim(OWN, MIXTURE, at_most(0.0), resampled=True)
     def logistic_shape(classification):
-        """The test error of logistic regression falls with each doubling of the rows, at every penalty: its logarithm
-        changes by {criterion}."""
+        """The test error of logistic regression falls with each doubling of the rows, at every penalty. The change of
+        its logarithm is {criterion}."""
         enough(classification.simulated, "n", 2)
         return np.log(classification.simulated.test_error.mean("seed")).diff("n")
 
     @claim(OWN, MIXTURE, at_most(0.05), resampled=True)
     def logistic_ranking(classification):
-        """The share of errors that the penalty which theory names best for logistic regression has above the best of
-        the grid is {criterion} for each n."""
+        """The penalty that theory calls best for logistic regression is nearly the best of the grid. At each n its
+        error is larger by a share of {criterion}."""
         return _regret(classification)
 
     @claim("loureiro2021features loureiro2021mixtures", "Gaussian rows", within(0.1))
     def surrogate(regression, classification):
-        """For Gaussian rows with the moments of the digits theory is right {criterion}, for 200 rows or more and a
-        penalty of 1 or more: what fails on pixels is not the theory of Gaussian rows."""
+        """What fails on pixels is not the theory of Gaussian rows. For Gaussian rows with the moments of the digits it
+        is right {criterion}, for 200 rows or more and a penalty of 1 or more."""
         parts = (regression, classification)
         found = [relative_deviation(part.simulated.surrogate_error, part.predicted.test_error) for part in parts]
         return [each.sel(n=each.n >= 200, penalty=each.penalty >= 1) for each in found]

@@ -56,11 +56,13 @@ class GeneralisedLinearStateEvolution(Study):
     with a known finite-size bias where it is nearly 0, is not claimed.
     """
 
-    question = "Do errors and overlaps of ridge, logistic and hinge fits follow from covariance and teacher alone?"
+    question = (
+        "Do the errors and overlaps of ridge, logistic and hinge fits follow from the covariance and the teacher alone?"
+    )
     sources = cite("loureiro2021features")
     departs = (
-        "The teacher is not drawn but for its signs: it has the same weight on every eigenvector; flipped labels are "
-        "fixed in number."
+        "The teacher has the same weight on every eigenvector; only its signs are drawn. The number of flipped labels"
+        " is fixed."
     )
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
@@ -116,13 +118,13 @@ class GeneralisedLinearStateEvolution(Study):
 
     @claim("loureiro2021features", PLACE, within(0.04))
     def test_error(square, logistic, hinge):
-        """The test error (mean squared error for the square loss) is that of state evolution {criterion} for three
-        losses, four laws of labels, flat and 1/j spectra."""
+        """The test error is that of state evolution {criterion}, for three losses, four laws of labels, flat and 1/j
+        spectra. For the square loss it is the mean squared error."""
         return [over_theory(part, "test_error") for part in (square, logistic, hinge)]
 
     @claim("loureiro2021features", PLACE, within(0.05))
     def overlap(square, logistic, hinge):
-        """The covariance of the fit's score with the teacher's field is that of state evolution {criterion}."""
+        """The covariance between the fit's score and the teacher's field is that of state evolution {criterion}."""
         return [over_theory(part, "overlap") for part in (square, logistic, hinge)]
 
     @claim("loureiro2021features", PLACE, within(0.08))

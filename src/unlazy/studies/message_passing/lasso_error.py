@@ -23,7 +23,9 @@ class LassoError(Study):
     error scatters by 20%. The criteria are those of `generalised-linear-state-evolution`, written before the first run.
     """
 
-    question = "Do error and number of nonzeros of the LASSO follow from true nonzeros, noise and penalty?"
+    question = (
+        "Do the error of the LASSO and its number of nonzeros follow from the true nonzeros, the noise and the penalty?"
+    )
     sources = cite("bayati2012")
 
     nonzero_share: float = value(0.1, "share of coefficients that are not 0", symbol=r"\epsilon", above=0, high=1)
@@ -87,8 +89,10 @@ class LassoError(Study):
         "bayati2012",
         PLACE,
         within(0.05),
-        departs="The theorem is about Lipschitz functions of the coefficients; the share of nonzeros is no average "
-        "of one, and comes from the calibration of state evolution.",
+        departs=(
+            "The theorem is about Lipschitz functions of the coefficients. The share of nonzeros is no average of "
+            "such a function; it comes from the calibration of state evolution."
+        ),
     )
     def selected_share(main):
         """The share of nonzero coefficients is that of state evolution {criterion}."""
@@ -98,8 +102,10 @@ class LassoError(Study):
         "bayati2012",
         PLACE,
         within(0.08),
-        departs="The theorem is about the coefficients; the residual is that of message passing at its fixed "
-        "point, from the proof.",
+        departs=(
+            "The theorem is about the coefficients. The residual is that of message passing at its fixed point, from "
+            "the proof."
+        ),
     )
     def training_error(main):
         """The mean squared residual is that of state evolution {criterion}."""

@@ -36,7 +36,7 @@ class MessagePassingDigits(Study):
     at n = 1000.
     """
 
-    question = "Does matrix message passing, made for Gaussian rows, solve softmax regression on real digits?"
+    question = "Matrix message passing was made for Gaussian rows. Does it solve softmax regression on real digits?"
     sources = cite("cakmak2024")
 
     n: int = static(300, "training rows", symbol="n", low=100, high=DIGITS)
@@ -80,31 +80,32 @@ class MessagePassingDigits(Study):
 
     @claim(OWN, REAL, at_most(NEAR))
     def damped(main):
-        """With damping 0.5 the largest distance of a weight from scikit-learn's optimum is {criterion} after 60
-        iterations."""
+        """With damping 0.5 it finds the optimum. After 60 iterations the largest distance of a weight from
+        scikit-learn's optimum is {criterion}."""
         return main.simulated.damped_distance.isel(iteration=-1)
 
     @claim(OWN, REAL, at_least(-2))
     def undamped(main):
-        """Without damping it does not converge at n = 300: after 30 steps the largest distance of a weight from the
-        optimum has a mean log10 of {criterion}."""
+        """Without damping it does not converge at n = 300. After 30 steps the mean of log10(largest distance of a
+        weight from the optimum) is {criterion}."""
         return np.log10(main.simulated.undamped_distance.sel(n=300).isel(undamped_iteration=-1))
 
     @claim(
         OWN,
         REAL,
         at_least(2),
-        known_negative="it ends in a cycle at a distance of the order of the weights",
+        known_negative="It ends in a cycle whose distance from the optimum is of the order of the weights.",
     )
     def diverges(main):
-        """Without damping it diverges at n = 300: after 30 steps the largest distance of a weight from the optimum has
-        a mean log10 of {criterion}."""
+        """Without damping it diverges at n = 300. After 30 steps the mean of log10(largest distance of a weight from
+        the optimum) is {criterion}."""
         return np.log10(main.simulated.undamped_distance.sel(n=300).isel(undamped_iteration=-1))
 
     @claim(OWN, "comparison with scikit-learn's solver", at_least(1))
     def no_shortcut(main):
-        """L-BFGS, whose iterations are cheaper, needs fewer for a gradient of 1e-10 than message passing for a distance
-        of 1e-5: the ratio of their numbers of steps is {criterion}."""
+        """Message passing is no shortcut: L-BFGS, whose iterations are cheaper, needs fewer of them. Let a be the steps
+        of message passing to a distance of 1e-5, and b those of L-BFGS to a gradient of 1e-10. The ratio a/b is
+        {criterion}."""
         return main.simulated.iterations / main.simulated.descent_iterations
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class MixtureClassification(Study):
 
     question = "Do the errors of linear classifiers on Gaussian clusters follow from means and covariances alone?"
     sources = cite("loureiro2021mixtures")
-    departs = "The sizes of both clusters are fixed in place of drawn."
+    departs = "The sizes of both clusters are fixed, not drawn."
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
     fit_intercept: bool = static(True, "whether a bias is fitted", paired=True)
@@ -124,7 +124,7 @@ class MixtureClassification(Study):
 
     @claim(SOURCE, PLACE, within(0.02, absolute=True))
     def gain_of_bias(bias):
-        """The factor by which a bias changes the test error on clusters of unequal size is that of state evolution
+        """On clusters of unequal size a bias changes the test error by a factor. This factor is that of state evolution
         {criterion}."""
         simulated, predicted = bias.simulated.test_error, bias.predicted.test_error
         ratio = simulated.sel(fit_intercept=True) / simulated.sel(fit_intercept=False)
@@ -132,14 +132,14 @@ class MixtureClassification(Study):
 
     @claim(OWN, "averaging in closed form", within(0.04))
     def averaging(averaging):
-        """With a large penalty, balanced clusters and no bias the fit averages y x: its test error is
-        Phi(-|mu|^2 / sqrt(s2 (|mu|^2 + s2 d/n))) {criterion}."""
+        """With a large penalty, balanced clusters and no bias the fit averages y x. Its test error is Phi(-|mu|^2 /
+        sqrt(s2 (|mu|^2 + s2 d/n))), {criterion}."""
         _averages(averaging)
         return relative_deviation(averaging.simulated.test_error, averaging.predicted.averaging_error)
 
     @claim(OWN, "averaging in closed form", within(1e-5), theory=True)
     def averaging_theory(averaging):
-        """State evolution at penalty 1e5 gives this closed form {criterion}."""
+        """At penalty 1e5 state evolution gives the closed form of averaging {criterion}."""
         _averages(averaging)
         return averaging.predicted.test_error / averaging.predicted.averaging_error - 1
 

@@ -29,9 +29,9 @@ class MulticlassLearningCurve(Study):
     classes in their exact shares. Scores of fresh points are normal given the fit, and drawn as such.
     """
 
-    question = "Does state evolution with matrices predict the errors of softmax regression, class by class?"
+    question = "Does state evolution with matrices predict the errors of softmax regression class by class?"
     sources = cite("loureiro2021mixtures", "cakmak2024")
-    departs = "The classes have exact shares of the training rows in place of drawn ones."
+    departs = "The classes have exact shares of the training rows; they are not drawn."
 
     classes: int = static(3, "classes", symbol="K", choices=tuple(PRIORS))
     samples_per_dimension: float = value(
@@ -94,23 +94,24 @@ class MulticlassLearningCurve(Study):
 
     @claim(SOURCES, "", within(0.05))
     def test_error(curve, unequal):
-        """The mean test error is the predicted one {criterion}, for all numbers of classes and rows (n >= d), with
-        equal and unequal covariances."""
+        """The mean test error is the predicted one {criterion}. This is asked of all numbers of classes and rows (n >=
+        d), with equal and unequal covariances."""
         return [over_theory(part, "test_error") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.05))
     def rare_class(curve, unequal):
-        """So is the error among the points of the rarest class, {criterion}."""
+        """The error among the points of the rarest class is the predicted one {criterion}."""
         return [over_theory(part, "rare_error") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.05))
     def test_loss(curve, unequal):
-        """So is the test loss, {criterion}."""
+        """The test loss is the predicted one {criterion}."""
         return [over_theory(part, "test_loss") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.005, absolute=True))
     def training_error(curve, unequal):
-        """The mean training error is the predicted one {criterion} (absolute: at n = d nearly all rows are right)."""
+        """The mean training error is the predicted one {criterion}. The criterion is absolute, as at n = d nearly all
+        rows are right."""
         return [difference(part, "training_error") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.1))
@@ -120,7 +121,7 @@ class MulticlassLearningCurve(Study):
 
     @claim(SOURCES, "", within(0.05))
     def scores(curve, unequal):
-        """So is the variance of the scores within clusters, {criterion}."""
+        """The variance of the scores within clusters is the predicted one {criterion}."""
         return [over_theory(part, "norm") for part in (curve, unequal)]
 
     @property

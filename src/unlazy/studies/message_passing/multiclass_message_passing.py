@@ -61,9 +61,12 @@ class MulticlassMessagePassing(Study):
     not tested.
     """
 
-    question = "Does message passing with matrices solve softmax regression, and at the rate that the theory computes?"
+    question = (
+        "Does message passing with matrices solve softmax regression? Does it converge at the rate that the theory "
+        "computes?"
+    )
     sources = cite("cakmak2024", "loureiro2021mixtures")
-    departs = "Beside clusters, which the source treats, there are rows with labels of a softmax teacher."
+    departs = "Besides clusters, which the source treats, there are rows with labels of a softmax teacher."
 
     spectrum_shape: str = static("linear", "spectrum of the rows", choices=tuple(SPECTRA))
     separation: float = value(
@@ -116,8 +119,8 @@ class MulticlassMessagePassing(Study):
 
     @claim("cakmak2024", "", at_most(1e-5))
     def optimum(teacher, clusters):
-        """The fixed point minimises the training loss: the gradient left bounds the distance from the optimum by
-        {criterion} on average."""
+        """The fixed point minimises the training loss. The gradient that is left bounds the distance from the optimum
+        by {criterion} on average."""
         return [part.simulated.distance_bound for part in (teacher, clusters)]
 
     @claim(
@@ -125,10 +128,10 @@ class MulticlassMessagePassing(Study):
         "",
         within(0.03, absolute=True),
         resampled=True,
-        departs="Rows with labels of a softmax teacher, in place of clusters, with one spectrum and the median run.",
+        departs="Rows have labels of a softmax teacher and form no clusters. One spectrum and the median run count.",
     )
     def decay_factor(teacher):
-        """With a nearly flat spectrum the median rate is the stability factor {criterion}."""
+        """With a nearly flat spectrum the median rate of convergence is the stability factor {criterion}."""
         return _median_excess(teacher, "stability", spectrum_shape="linear")
 
     @claim(
@@ -136,28 +139,28 @@ class MulticlassMessagePassing(Study):
         "the same rate for heavy spectra",
         within(0.03, absolute=True),
         resampled=True,
-        known_negative="the order parameters (V, M, Q) settle more slowly than single fields: see `overlaps`",
-        departs="Rows with labels of a softmax teacher, in place of clusters, with one spectrum and the median run.",
+        known_negative="The order parameters (V, M, Q) settle more slowly than single fields (claim overlaps).",
+        departs="Rows have labels of a softmax teacher and form no clusters. One spectrum and the median run count.",
     )
     def stability_alone(teacher):
-        """With the spectrum 1/j the median rate is the stability factor {criterion}."""
+        """With the spectrum 1/j the median rate of convergence is the stability factor {criterion}."""
         return _median_excess(teacher, "stability", spectrum_shape="harmonic")
 
     @claim(OWN, "linearised state evolution", within(0.03, absolute=True), resampled=True)
     def overlaps(teacher):
-        """With the spectrum 1/j the median rate is that of the slowest order parameter {criterion}."""
+        """With the spectrum 1/j the median rate of convergence is that of the slowest order parameter {criterion}."""
         return _median_excess(teacher, "overlap_stability", spectrum_shape="harmonic")
 
     @claim(OWN, "linearised state evolution", within(0.03, absolute=True), resampled=True)
     def clusters(clusters):
-        """For clusters, weak and strong, the median rate is the larger one of stability factor and slowest order
-        parameter, {criterion}."""
+        """For clusters, weak and strong, two rates compete: the stability factor and that of the slowest order
+        parameter. The median rate of convergence is the larger one, {criterion}."""
         needs(clusters.simulated, separation=(2.0, 6.0))
         return _median_excess(clusters, "decay_factor")
 
     @claim("cakmak2024", "", at_most(0.99))
     def converges(teacher, clusters):
-        """All runs converge: the mean rate is {criterion}."""
+        """All runs converge. The mean factor per iteration is {criterion}."""
         return [part.simulated.decay_factor for part in (teacher, clusters)]
 
     def validate(self) -> None:

@@ -70,13 +70,13 @@ class SequentialMessagePassing(Study):
     runs near the line end in two-cycles of finite size.
     """
 
-    question = "Do dynamical mean-field equations predict random sequential message passing at every step?"
+    question = "Do dynamical mean-field equations predict random sequential message passing step by step?"
     sources = cite("cakmak2022")
     departs = (
-        "The algorithm is reconstructed from the abstract. In place of a random matrix eigenvectors are "
-        "products of random signs, permutations and cosine transforms, and eigenvalues quantiles of the "
-        "ensemble's; the teacher is scaled to its mean power. Runs start at fields that know the teacher, "
-        "where the equations are exact."
+        "The algorithm is reconstructed from the abstract. Instead of a random matrix, eigenvectors are products of "
+        "random signs, permutations and cosine transforms, and eigenvalues are quantiles of the ensemble's. The "
+        "teacher is scaled to its mean power. Runs start at fields that know the teacher, where the equations are "
+        "exact."
     )
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
@@ -129,19 +129,20 @@ class SequentialMessagePassing(Study):
         columns=3,
         width=2.6,
         height=2.3,
-        caption="Colours are the update probabilities of the legend in all panels.",
+        caption="In all panels colours are the update probabilities of the legend.",
     )
 
     @claim(SOURCE, PLACE, within(0.2))
     def every_step(stable):
-        """In the stable phase the mean residual is that of the mean-field equations {criterion} at every step with a
-        predicted residual above 0.001, for every update probability and in both ensembles."""
+        """In the stable phase the mean residual is that of the mean-field equations {criterion}. This is asked of every
+        step with a predicted residual above 0.001, for every update probability and both ensembles."""
         _stable(stable)
         return kept(over_theory(stable, "residual"), stable.predicted.residual > JUDGED)
 
     @claim(SOURCE, PLACE, within(0.05))
     def average_step(stable):
-        """Averaged over these steps, the update probabilities and the ensembles it is so {criterion}."""
+        """Averaged over these steps, the update probabilities and the ensembles, the mean residual agrees with the
+        mean-field equations {criterion}."""
         _stable(stable)
         return _average_step(stable).mean(["update_probability", "ensemble"])
 
@@ -149,19 +150,21 @@ class SequentialMessagePassing(Study):
         SOURCE,
         PLACE,
         within(0.03, absolute=True),
-        departs="The rate is this project's linearisation of the equations; it is averaged over two ensembles, and "
-        "runs of the reconstructed algorithm start at fields that know the teacher.",
+        departs=(
+            "The rate is this project's linearisation of the equations, averaged over two ensembles. Runs of the "
+            "reconstructed algorithm start at fields that know the teacher."
+        ),
     )
     def decay(stable):
-        """The residual finally decays by 1 - p (1 - a) per iteration {criterion}, for update probabilities p of 1 and
-        0.5 (mean over the ensembles)."""
+        """The residual finally decays by the factor 1 - p (1 - a) per iteration, {criterion}, for update probabilities
+        p of 1 and 0.5 (mean over the ensembles)."""
         _stable(stable)
         predicted = 1 - stable.predicted.update_probability * (1 - stable.predicted.stability)
         return (_decay(stable.simulated.residual) - predicted).mean("ensemble")
 
     @claim(SOURCE, PLACE, within(0.02))
     def stationary(stable):
-        """The posterior means keep the predicted mean square and overlap with the teacher for every update probability,
+        """For every update probability the posterior means keep the predicted mean square and overlap with the teacher,
         {criterion}."""
         _stable(stable)
         return [over_theory(stable, name) for name in ("posterior_square", "posterior_overlap")]
@@ -170,12 +173,14 @@ class SequentialMessagePassing(Study):
         SOURCE,
         PLACE,
         within(0.2),
-        departs="Averages over steps and ensembles and no parallel updates, in place of every step "
-        "of every schedule; the algorithm is reconstructed and starts at fields that know the teacher.",
+        departs=(
+            "Averages over steps and ensembles, without parallel updates, stand for every step of every schedule. The"
+            " algorithm is reconstructed and starts at fields that know the teacher."
+        ),
     )
     def cold(cold):
-        """Near the line of stability (a = 0.9) and above it (a = 1.17) the residual is the predicted one {criterion},
-        averaged over these steps, for update probabilities below 1 (mean over the ensembles)."""
+        """Near the line of stability (a = 0.9) and above it (a = 1.17) the residual is the predicted one {criterion}.
+        It is averaged over these steps and both ensembles, for update probabilities below 1."""
         needs(cold.simulated, relative_inverse_temperature=(4.0, 6.0))
         return _average_step(cold).sel(update_probability=cold.simulated.update_probability < 1).mean("ensemble")
 
@@ -188,7 +193,7 @@ class SequentialMessagePassing(Study):
         "at fields that know the teacher.",
     )
     def no_convergence(cold):
-        """Above the line (a = 1.17) residuals stay: over the last 12 steps those of parallel updates fall by a factor
+        """Above the line (a = 1.17) residuals stay. Over the last 12 steps those of parallel updates change by a factor
         of {criterion} per step (median run)."""
         return _decay(cold.simulated.residual.sel(relative_inverse_temperature=6.0), (1.0,)).median("seed")
 

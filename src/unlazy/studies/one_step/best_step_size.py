@@ -57,14 +57,14 @@ class BestStepSize(Study):
 
     @claim(OWN, "observation", at_least(1.1), resampled=True)
     def u_shape(main):
-        """The risk is U-shaped in the step size: at both ends of the grid it is {criterion} times its minimum."""
+        """The risk is U-shaped in the step size. At both ends of the grid it is {criterion} times its minimum."""
         enough(main.simulated, "relative_step_size", 5)
         risk = main.simulated.risk.mean("seed")
         return risk.isel(relative_step_size=[0, -1]) / risk.min("relative_step_size")
 
     @claim(OWN, "the equivalent of spiked random features as a guide", between(1.0, 1.02), resampled=True)
     def choice(main):
-        """The step size that theory calls best is the best one on the grid, or nearly so: its risk is {criterion} times
+        """The step size that theory calls best is the best one on the grid, or nearly so. Its risk is {criterion} times
         the smallest."""
         enough(main.simulated, "relative_step_size", 5)
         risk = main.simulated.risk.mean("seed")
@@ -74,7 +74,7 @@ class BestStepSize(Study):
 
     @claim(OWN, "deterministic equivalent of spiked random features", within(0.1), resampled=True)
     def theory(main):
-        """The equivalent gives the risk {criterion} at every step size."""
+        """The deterministic equivalent gives the risk at every step size {criterion}."""
         return main.simulated.risk.mean("seed") / main.predicted.risk - 1
 
     def memory(self) -> int:

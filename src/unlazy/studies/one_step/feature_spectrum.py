@@ -33,7 +33,9 @@ from unlazy.theory.one_step.spiked.spectrum import feature_outliers, feature_spe
 TRAININGS = {"none": 0, "one step": 1, "several steps": 4, "to convergence": 1000}
 """Gradient steps on the same samples; by the last the training error has stopped falling."""
 ONE = "one step"
-OVERLAPS = "The neurons' overlaps with one direction are measured, not predicted, and the equations are this project's."
+OVERLAPS = (
+    "The overlaps of the neurons with one direction are measured, not predicted. The equations are this project's."
+)
 MEASURED = {"measured_overlaps": (True,)}
 UNMEASURED = {"measured_overlaps": False}
 SIZES = ("width", "d", "n")
@@ -75,8 +77,8 @@ def _panel(*shown, **options):
 @dataclass(frozen=True)
 class FeatureSpectrumStudy(Study):
     question = (
-        "What does training the first layer do to the eigenvalues of the feature covariance F^T F / n: does the theory "
-        "of features with one spike describe them after one gradient step, after several, and at convergence?"
+        "What does training the first layer do to the eigenvalues of the feature covariance F^T F / n? Does the "
+        "theory of features with one spike describe them after one gradient step, after several, and at convergence?"
     )
     sources = cite("dandi2024spectrum")
 
@@ -148,70 +150,80 @@ class FeatureSpectrumStudy(Study):
 
     @claim("dandi2024spectrum", "", at_most(0.015), departs=OVERLAPS)
     def bulk(untrained, main, several):
-        """Before training, after one step of size N^(1/2) and after four the eigenvalues follow the law of the bulk of
-        features with one spike: the Kolmogorov distance is {criterion}."""
+        """Before training, after one step of size N^(1/2) and after four steps the eigenvalues follow the bulk law of
+        features with one spike. The Kolmogorov distance is {criterion}."""
         return [part.simulated.bulk_distance for part in (untrained, main, several)]
 
     @claim("dandi2024spectrum", "", within(0.05), departs=OVERLAPS)
     def outlier(main, several):
-        """After one step and after four the largest eigenvalue is where the determinant says for the measured overlaps,
+        """After one step and after four the largest eigenvalue is where the theory puts it for the measured overlaps,
         {criterion}."""
         return [_over_measured(part) for part in (main, several)]
 
     @claim(OWN, "the claim outlier at convergence", within(0.1))
     def converged_outlier(converged):
-        """At convergence it still is, {criterion}."""
+        """At convergence too the largest eigenvalue is where the theory puts it for the measured overlaps,
+        {criterion}."""
         return _over_measured(converged)
 
     @claim(
         "dandi2024spectrum",
         "",
         within(0.1),
-        departs="The second layer is normal and the batch has 5 d samples; the source has finitely many values and a "
-        "batch much larger than d.",
+        departs=(
+            "The second layer is normal and the batch has 5 d samples; in the source the second layer has finitely "
+            "many values and the batch is much larger than d."
+        ),
     )
     def from_the_step_size(main):
-        """After one step it is also what the step size alone says, without a look at the weights, {criterion}."""
+        """After one step the theory needs no look at the weights. The largest eigenvalue is what the step size alone
+        gives, {criterion}."""
         return over_theory(main, "largest_eigenvalue")
 
     @claim("dandi2024spectrum", "", within(0.1, absolute=True))
     def outlier_order(sizes):
-        """After one step of size N^(1/2) it is of order N: at a fixed shape its slope in log N is that of the theory
-        from the step size alone, 0.91 from N = 75 to 600 and 1 in the limit, {criterion}."""
+        """After one step of size N^(1/2) the largest eigenvalue is of order N. At a fixed shape the slope of its
+        logarithm against log N is that of the theory from the step size alone, {criterion}. This is 0.91 from N = 75 to
+        600, and 1 in the limit."""
         found, theory = (data.largest_eigenvalue for data in (sizes.simulated, sizes.predicted))
         return slope(found, "width", least=4) - slope(theory, "width", least=4)
 
     @claim(OWN, "deterministic equivalent of the feature covariance", within(0.08))
     def edge(untrained, main, several):
-        """Up to there the end of the bulk is that of the theory with the measured overlaps, {criterion}."""
+        """Before training, after one step and after four the end of the bulk is that of the theory with the measured
+        overlaps, {criterion}."""
         return [part.simulated.bulk_edge / part.simulated.measured_bulk_edge - 1 for part in (untrained, main, several)]
 
     @claim(OWN, "observation", at_most(0.9))
     def bulk_shrinks(untrained, several):
-        """The bulk shrinks as the spike grows: its end after four steps, over the mean without training, is
-        {criterion}."""
+        """The bulk shrinks as the spike grows. Its end after four steps is {criterion} times the mean end without
+        training."""
         return several.simulated.bulk_edge / untrained.simulated.bulk_edge.mean("seed")
 
     @claim(OWN, "observation", between(1.0, 1.0))
     def one_direction(main, several):
-        """In the first layer exactly one singular value leaves the bulk after one step and after four: their number is
-        {criterion}."""
+        """After one step and after four one singular value of the first layer leaves the bulk, and no other. The number
+        of those outside is {criterion}."""
         return [part.simulated.outliers for part in (main, several)]
 
     @claim(OWN, "observation", at_least(2.0))
     def more_directions(converged):
-        """At convergence there are more, which fit noise: their number is {criterion}."""
+        """At convergence several singular values of the first layer have left the bulk; the further ones fit noise.
+        Their number is {criterion}."""
         return converged.simulated.outliers
 
     @claim(
         OWN,
         "the claim bulk at convergence",
         at_most(0.015),
-        known_negative="Training to the end fits the noise of the samples with many directions. What a neuron has "
-        "beside the spike is then no generic vector, and the law of the bulk does not hold.",
+        known_negative=(
+            "Training to the end fits the noise of the samples, along many directions. What a neuron has beside the "
+            "spike is then no generic vector, and the law of the bulk does not hold."
+        ),
     )
     def converged_bulk(converged):
-        """At convergence the eigenvalues still follow that law: the Kolmogorov distance is {criterion}."""
+        """At convergence the eigenvalues still follow the bulk law of features with one spike. The Kolmogorov distance
+        is {criterion}."""
         return converged.simulated.bulk_distance
 
     def memory(self) -> int:

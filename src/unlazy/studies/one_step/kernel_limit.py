@@ -56,7 +56,7 @@ def _panel(learners, **options):
 class KernelLimit(Study):
     question = (
         "With n of order d samples, do the conjugate, tangent and Gaussian kernels learn anything that linear "
-        "regression does not, whatever their ridge, and does one large gradient step?"
+        "regression does not, at any ridge? And does one large gradient step?"
     )
     sources = cite("ba2022")
 
@@ -90,56 +90,64 @@ class KernelLimit(Study):
         "ba2022",
         "",
         at_least(1.0),
-        departs="One cell, n = 8 d; the theorem is for any finite number of steps of order one and for tangent "
-        "features of finite width, here there is one step and the kernel of infinite width.",
+        departs=(
+            "One setting, n = 8 d, after one step, with the tangent kernel of infinite width. The theorem is for any "
+            "finite number of steps of order one and for tangent features of finite width."
+        ),
     )
     def kernels_stay_above(main):
-        """With n = 8 d samples and the best ridge on the test data, linear regression, the tangent kernel, Gaussian
-        kernels of two widths, random features and a step of order one all stay above |P_{>1} f|^2: the risk over it is
-        {criterion}."""
+        """Nothing that is a kernel learns more than a linear function from n = 8 d samples. This is asked of linear
+        regression, the tangent kernel, Gaussian kernels of two widths, random features and a step of order one, each at
+        the best ridge on the test data. The ratio risk / |P_{>1} f|^2 is {criterion}."""
         return _over_bound(main, OTHERS)
 
     @claim(
         "ba2022",
         "",
         at_most(1.0),
-        departs="One cell, n = 8 d, at the best ridge for the test data; the theorem bounds the risk by 10 tau* and "
-        "terms that vanish as n/d grows.",
+        departs=(
+            "One setting, n = 8 d, at the best ridge for the test data. The theorem bounds the risk by 10 tau* and "
+            "terms that vanish as n/d grows."
+        ),
     )
     def large_step_goes_below(main):
-        """There the features after one step of size N^(1/2) are below it: the ratio is {criterion}."""
+        """With n = 8 d samples the features after one step of size N^(1/2) learn more than a linear function. The ratio
+        risk / |P_{>1} f|^2 is {criterion}."""
         return _over_bound(main, (LARGE,))
 
     @claim(
         "ba2022",
         "",
         at_most(1.0),
-        departs="Two Gaussian kernels, the tangent kernel, linear regression, random features and a small step stand "
-        "for all kernels, in one cell, n = 8 d.",
+        departs=(
+            "Two Gaussian kernels, the tangent kernel, linear regression, random features and a small step stand for "
+            "all kernels, in one setting, n = 8 d."
+        ),
     )
     def beats_every_kernel(main):
-        """There they beat the best of the others on the same readout data, while the step had n samples of its own: the
-        ratio of the risks is {criterion}."""
+        """With n = 8 d samples for the second layer the features after one large step beat the best of the kernels on
+        the same samples. The step itself had n samples of its own. The ratio of the risks is {criterion}."""
         simulated, _ = _with_many_samples(main)
         return simulated.risk.sel(learner=LARGE, drop=True) / simulated.risk.sel(learner=list(OTHERS)).min("learner")
 
     @claim(OWN, "by deterministic equivalents of both", at_most(1.0), theory=True)
     def beats_kernels_with_all_samples(main):
-        """In theory they also beat the best kernel that is given the samples of the step too, 2n in all: the ratio is
-        {criterion}."""
+        """In theory these features also beat the best kernel that is given the samples of the step too, 2n in all. The
+        ratio of the risks is {criterion}."""
         _, theory = _with_many_samples(main)
         return theory.risk.sel(learner=LARGE, drop=True) / theory.with_all_samples
 
     @claim(OWN, "equivalent of kernels that are linear at n of order d", within(0.1), resampled=True)
     def kernels_are_linear(main):
-        """A kernel is linear regression with the ridge that its diagonal adds, and what is not linear in the target is
-        noise to it: this gives the risk of every kernel {criterion}."""
+        """At n of order d a kernel acts as linear regression with the ridge that its diagonal adds, and the nonlinear
+        part of the target acts as noise. This gives the risk of every kernel {criterion}."""
         chosen = list(KERNELS)
         return main.simulated.risk.sel(learner=chosen).mean("seed") / main.predicted.risk.sel(learner=chosen) - 1
 
     @claim(OWN, "precondition of the claims above", at_most(0.01))
     def ridges_wide_enough(main):
-        """No best ridge is cut off: what the two outermost ridges at either end gain, relative, is {criterion}."""
+        """The grid of ridges is wide enough. The two outermost ridges at either end change the best risk by a share of
+        {criterion}."""
         return main.simulated.outermost_gain
 
     def memory(self) -> int:

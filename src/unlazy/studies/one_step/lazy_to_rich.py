@@ -68,7 +68,7 @@ class LazyToRich(OwnNetwork):
     """
 
     question = (
-        "At which output scale and width does a network on real images stop learning features, and does the maximal "
+        "At which output scale and width does a network on real images stop learning features? Does the maximal "
         "update parametrisation prevent it?"
     )
     sources = cite("chizat2019", "geiger2020", "yang2021", "dyer2020")
@@ -138,62 +138,65 @@ class LazyToRich(OwnNetwork):
 
     @claim("chizat2019", "", within(0.1, absolute=True))
     def features_in_scale(mlp_scale, cnn_scale):
-        """In lazy training the last features change like 1/output scale: the slope of their relative change is -1,
-        {criterion}."""
+        """In lazy training the last features change like 1/(output scale). The slope of log(relative change) against
+        log(output scale) is -1, {criterion}."""
         return [slope(change, "output_scale") + 1 for change in _lazy("feature_change", mlp_scale, cnn_scale)]
 
     @claim("chizat2019", "", within(0.1, absolute=True))
     def linearised_in_scale(mlp_scale, cnn_scale):
-        """The network's answers approach those of its linearisation as fast: the slope of their distance is -1,
-        {criterion}."""
+        """The network's answers approach those of its linearisation as fast. The slope of log(distance) against
+        log(output scale) is -1, {criterion}."""
         return [slope(far, "output_scale") + 1 for far in _lazy("linearised_distance", mlp_scale, cnn_scale)]
 
     @claim("chizat2019", "", at_most(-0.7))
     def kernel_in_scale(mlp_scale, cnn_scale):
-        """The tangent kernel changes like 1/output scale, or less: the slope is {criterion}."""
+        """The tangent kernel changes like 1/(output scale) or less. The slope of log(change) against log(output scale)
+        is {criterion}."""
         return [slope(change, "output_scale") for change in _lazy("tangent_kernel_change", mlp_scale, cnn_scale)]
 
     @claim("yang2021 geiger2020", "", within(0.2, absolute=True))
     def features_in_width(mlp, cnn):
-        """In the standard parametrisation the last features change like N^-1/2 in lazy training, at output scale 8: the
-        slope is -1/2, {criterion}."""
+        """In the standard parametrisation at output scale 8, which is lazy, the last features change like N^(-1/2). The
+        slope of log(change) against log N is -1/2, {criterion}."""
         return [found + 0.5 for found in _in_width("feature_change", mlp, cnn)]
 
     @claim("dyer2020", "", at_most(-0.5), departs=KERNELS)
     def kernels_in_width(mlp, cnn):
-        """Kernels change less than features, towards 1/N, as the neurons' changes of first order cancel: the mean of
-        the slopes of the tangent kernel and of that of the last features is {criterion}."""
+        """Kernels change less than features, because the first-order changes of the neurons cancel; the limit is 1/N.
+        The slope against log N, a mean of the tangent kernel's and the last features' kernel's, is {criterion}."""
         both = (_in_width(f"{name}_kernel_change", mlp, cnn) for name in ("tangent", "conjugate"))
         return [(one + other) / 2 for one, other in zip(*both, strict=True)]
 
     @claim("geiger2020", "", within(0.2, absolute=True), resampled=True)
     def transition(mlp, cnn):
-        """The output scale at which the features change by half of themselves falls like N^-1/2: its slope is -1/2,
-        {criterion}."""
+        """The output scale at which the features change by half of themselves falls like N^(-1/2). The slope of its
+        logarithm against log N is -1/2, {criterion}."""
         change = [np.log(part.simulated.feature_change).mean("seed") for part in (mlp, cnn)]
         return [slope(crossing(each, "output_scale", np.log(LEVEL)), "width") + 0.5 for each in change]
 
     @claim("yang2021", "", within(0.2, absolute=True))
     def features_of_mup(mlp_mup, cnn_mup):
-        """In the maximal update parametrisation, at output scale 1, the change of the features does not depend on the
-        width: the slope is 0, {criterion}."""
+        """In the maximal update parametrisation at output scale 1 the change of the features does not depend on the
+        width. The slope of log(change) against log N is 0, {criterion}."""
         return [slope(part.simulated.feature_change.sel(output_scale=1.0), "width") for part in (mlp_mup, cnn_mup)]
 
     @claim("yang2021", "", at_least(-0.5))
     def kernel_of_mup(mlp_mup, cnn_mup):
-        """Nor does that of the tangent kernel vanish: its slope is {criterion}."""
+        """In the maximal update parametrisation the change of the tangent kernel does not vanish either. The slope of
+        log(change) against log N is {criterion}."""
         found = [part.simulated.tangent_kernel_change for part in (mlp_mup, cnn_mup)]
         return [slope(change.sel(output_scale=1.0), "width") for change in found]
 
     @claim(OWN, "a cut from other networks", at_most(0.04))
     def lazy_outliers(mlp_scale, cnn_scale):
-        """No outlier carries lazy training: the largest share of a layer's change along outliers is {criterion} at the
-        output scales from 2 on."""
+        """In lazy training no outlier carries the change of a layer. At output scales from 2 on the largest share of a
+        layer's change along outliers is {criterion}."""
         return _lazy("outlier_share", mlp_scale, cnn_scale)
 
     @claim(OWN, "a cut from other networks", at_least(0.46))
     def rich_outliers(mlp_scale, cnn_scale):
-        """Outliers carry rich training: at the output scale 0.03 that share is {criterion}."""
+        """In rich training outliers carry the change. At the output scale 0.03 the largest share of a layer's change
+        along outliers is {criterion}."""
         return [part.simulated.outlier_share.sel(output_scale=RICH) for part in (mlp_scale, cnn_scale)]
 
     def network(self, seed: int, shape: tuple[int, ...], outputs: int) -> Any:

@@ -18,12 +18,12 @@ ONE_LAYER = (
     "layer alone, and an exponent is fitted."
 )
 FULL_BATCH = (
-    "The source states the limit of one-pass SGD, a PDE without the width; here full-batch gradient descent on few "
-    "samples trains the first layer alone."
+    "The source states the limit of one-pass SGD, a PDE in which the width does not occur; here full-batch gradient "
+    "descent on few samples trains the first layer alone."
 )
 KERNEL_MEASURE = (
-    "The source compares the displacement of the weights with their norm; the change of the kernel, and a second layer "
-    "of signs in opposite pairs, are this project's."
+    "The source compares the displacement of the weights with their norm. To look at the kernel, and a second layer "
+    "of signs in opposite pairs, are this project's choices."
 )
 KERNEL, NEURON = "change of the conjugate kernel", "displacement of a neuron $|w-w_0|$"
 ONE_LARGE = r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
@@ -45,8 +45,8 @@ def _panel(show, part="main", **options):
 @dataclass(frozen=True)
 class LazyVsFeature(Study):
     question = (
-        "How far do the weights and the kernels of a two-layer network move in training as its width grows, and how "
-        "does the scale of its output decide whether it learns features?"
+        "How far do the weights and the kernels of a two-layer network move in training as its width grows? How does "
+        "the scale of its output decide whether it learns features?"
     )
     sources = cite("chizat2019", "mei2018", "han2025tutorial", "ba2022", "cui2024")
     precision = "float32"
@@ -95,38 +95,42 @@ class LazyVsFeature(Study):
         _panel("conjugate_kernel_change", ylabel=KERNEL),
         _panel("test_error", ylabel="relative test error"),
         _panel("target_alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),
-        caption="s = 1/2 is the neural-tangent, s = 1 the mean-field normalisation. Dashes in the second panel: the "
-        "simulated linearised network.",
+        caption=(
+            "s = 1/2 is the neural-tangent normalisation, s = 1 the mean-field one. Dashes in the second panel: the "
+            "simulated linearised network."
+        ),
     )
 
     @claim("chizat2019", "", between(-0.6, -0.4), departs=ONE_LAYER)
     def lazy_displacement(main):
-        """In the neural-tangent normalisation (s = 1/2) the weights move by N^-1/2: the slope of log displacement in
-        log N, relative to the initial norm and per neuron, is {criterion}."""
+        """In the neural-tangent normalisation (s = 1/2) the weights move by N^(-1/2), both relative to their initial
+        norm and per neuron. The slope of log(displacement) against log N is {criterion}."""
         return _slopes(main, LAZY, "relative_displacement", "neuron_displacement")
 
     @claim("mei2018", "", within(0.1, absolute=True), departs=FULL_BATCH)
     def feature_displacement(main):
-        """In the mean-field normalisation (s = 1) the weights move by an amount that does not depend on the width: the
-        slope, relative and per neuron, is 0, {criterion}."""
+        """In the mean-field normalisation (s = 1) the movement of the weights does not depend on the width, both
+        relative to their initial norm and per neuron. The slope of log(displacement) against log N is 0,
+        {criterion}."""
         return _slopes(main, FEATURE, "relative_displacement", "neuron_displacement")
 
     @claim("chizat2019", "", within(0.1, absolute=True), departs=ONE_LAYER)
     def interpolation(main):
-        """Between the two the displacement per neuron is of order N^(s-1): the measured slope is s - 1,
-        {criterion}."""
+        """Between the two normalisations each neuron moves by an amount of order N^(s-1). The slope of
+        log(displacement) against log N is s - 1, {criterion}."""
         found = slope(main.simulated.neuron_displacement, "width")
         return found - (found.output_exponent - 1)
 
     @claim("chizat2019", "", at_most(-0.4), departs=ONE_LAYER)
     def lazy_kernels(main):
-        """At s = 1/2 the conjugate and the tangent kernel stop changing as the width grows, about as fast as N^-1/2 or
-        faster: the slopes are {criterion}."""
+        """At s = 1/2 the conjugate and the tangent kernel change less and less as the width grows, about as fast as
+        N^(-1/2) or faster. The slopes of log(change) against log N are {criterion}."""
         return _slopes(main, LAZY, "conjugate_kernel_change", "tangent_kernel_change")
 
     @claim("mei2018", "", within(0.1, absolute=True), departs=FULL_BATCH)
     def feature_kernels(main):
-        """At s = 1 both kernels change by an amount that does not depend on the width: the slope is 0, {criterion}."""
+        """At s = 1 both kernels change by an amount that does not depend on the width. The slope of log(change) against
+        log N is 0, {criterion}."""
         return _slopes(main, FEATURE, "conjugate_kernel_change", "tangent_kernel_change")
 
     @claim(
@@ -143,32 +147,32 @@ class LazyVsFeature(Study):
 
     @claim(OWN, "observation", at_least(1.0), resampled=True)
     def generalisation(main):
-        """On a single-index target the network that learns features has the lower test error: the ratio of the mean
-        test errors, s = 1/2 to s = 1, is {criterion} at every width."""
+        """On a single-index target the network that learns features generalises better. At every width the ratio of the
+        mean test errors, s = 1/2 to s = 1, is {criterion}."""
         error = main.simulated.test_error.mean("seed")
         return error.sel(output_exponent=LAZY) / error.sel(output_exponent=FEATURE)
 
     @claim(OWN, "precondition of the claims above", at_most(0.01))
     def fit(main):
-        """Every network is trained: its training error, relative to that of the zero function, is {criterion}."""
+        """Every network is trained. Its training error, relative to that of the zero function, is {criterion}."""
         return main.simulated.training_error
 
     @claim("ba2022", "", at_most(-0.4), departs=KERNEL_MEASURE)
     def one_small_step(one_step):
-        """One gradient step at s = 1/2, of order 1 on n = N = 2d samples, leaves the conjugate kernel as it was: its
-        change falls with the width, with a slope of {criterion}."""
+        """One gradient step at s = 1/2, of order 1 on n = N = 2d samples, leaves the conjugate kernel nearly as it was.
+        The slope of log(change) against log N is {criterion}."""
         return _slopes(one_step, LAZY, "conjugate_kernel_change")
 
     @claim("ba2022", "", at_least(0.0), departs=KERNEL_MEASURE)
     def one_large_step(one_step):
-        """One step at s = 1, of order N^1/2, changes it by an amount that does not fall with the width: the slope is
-        {criterion}."""
+        """One gradient step at s = 1, of order N^(1/2), changes the conjugate kernel by an amount that does not fall
+        with the width. The slope of log(change) against log N is {criterion}."""
         return _slopes(one_step, FEATURE, "conjugate_kernel_change")
 
     @claim(OWN, "by an equivalent of spiked random features", within(0.1), resampled=True)
     def one_step_alignment(one_step):
-        """From N = 128 on the alignment of the kernel with the target grows in one step as the spiked features predict,
-        {criterion}."""
+        """From N = 128 on, one step raises the alignment of the kernel with the target as the theory of spiked features
+        predicts, {criterion}."""
         both = (one_step.simulated.mean("seed"), one_step.predicted)
         growth, theory = (data.target_alignment / data.initial_target_alignment for data in both)
         return (growth / theory - 1).where(growth.width >= 128, drop=True)
@@ -180,21 +184,23 @@ class LazyVsFeature(Study):
         departs="The slide's network has the output scale N^-1/2; here feature learning is that of N^-1.",
     )
     def slide_feature(main):
-        """Feature learning means that the Frobenius norm of the displacement is of order 1 or more: its slope in N is
-        {criterion}."""
+        """Feature learning means that the Frobenius norm of the displacement is of order 1 or more. The slope of its
+        logarithm against log N is {criterion}."""
         return _slopes(main, FEATURE, "displacement")
 
     @claim(
         "han2025tutorial",
         "slide on lazy training",
         at_most(-0.4),
-        known_negative="With f = N^-1/2 sum_i a_i sigma(w_i.x) each of the N neurons moves by N^-1/2, so that the "
-        "Frobenius norm is of order 1 at every width; what vanishes like N^-1/2 is the displacement per neuron, or "
-        "relative to |W_0|_F (claim lazy-displacement).",
+        known_negative=(
+            "With f = N^(-1/2) sum_i a_i sigma(w_i.x) each of the N neurons moves by N^(-1/2). The Frobenius norm is "
+            "therefore of order 1 at every width. What vanishes like N^(-1/2) is the displacement of one neuron, or "
+            "the displacement relative to |W_0|_F (claim lazy-displacement)."
+        ),
     )
     def slide_lazy(main):
-        """Lazy training means that the Frobenius norm of the displacement is O(N^-1/2): its slope in N is
-        {criterion}."""
+        """Lazy training means that the Frobenius norm of the displacement is O(N^(-1/2)). The slope of its logarithm
+        against log N is {criterion}."""
         return _slopes(main, LAZY, "displacement")
 
     def validate(self) -> None:

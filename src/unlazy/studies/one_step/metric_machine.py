@@ -47,10 +47,10 @@ FRESH, DEGREES = 1000, 9
 ROUNDS = ("rounds",)
 DERIVED = "linear modes of a kernel fit"
 SHAPE = (
-    "The source shows it on tables and images, here targets of one and two directions are drawn. The machine mixes 10% "
-    "of the identity into the root of the metric, subtracts the gradients of fits to residuals of random sign, and "
-    "chooses the penalty by leave-one-out errors; the source does none of these. Unlike the estimator, bandwidth and "
-    "rounds are fixed and nothing is cross-fitted."
+    "The source shows it on tables and images; here targets of one and two directions are drawn. The machine mixes "
+    "10% of the identity into the root of the metric, subtracts the gradients of fits to residuals of random sign, "
+    "and chooses the penalty by leave-one-out errors; the source does none of these. Unlike in the estimator, "
+    "bandwidth and rounds are fixed and nothing is cross-fitted."
 )
 ERROR, OUTSIDE = "test error", "share outside the directions"
 
@@ -77,8 +77,8 @@ def _panel(show, part, **options):
 @dataclass(frozen=True)
 class MetricMachineStudy(Study):
     question = (
-        "A kernel machine makes its metric of the mean outer product of its own gradients: with how many samples does "
-        "that metric see the directions of the target alone, and what does it gain over the fixed kernel?"
+        "A kernel machine builds its metric from the mean outer product of its own gradients. From how many samples "
+        "on does this metric see only the directions of the target, and what does it gain over the fixed kernel?"
     )
     sources = cite(SOURCE, GRADIENTS, "simon2023")
 
@@ -166,38 +166,42 @@ class MetricMachineStudy(Study):
         GRADIENTS,
         "abstract",
         at_most(-0.8),
-        departs="The source proves recovery for n = d^(p + delta) samples and polynomials whose degree p carries all "
-        "directions, here p = 1; an exponent at two fixed dimensions, and its limit, are this project's.",
+        departs=(
+            "The source proves recovery for n = d^(p + delta) samples and polynomials whose degree p carries all "
+            "directions; here p = 1. An exponent at two fixed dimensions, and its limit, are this project's."
+        ),
     )
     def first_direction(single):
-        """The first eigenvector of the fixed kernel's mean gradient outer product finds the direction of tanh(2 x_1):
-        the slope of its log misalignment in log n is {criterion}."""
+        """The first eigenvector of the fixed kernel's mean gradient outer product finds the direction of tanh(2 x_1).
+        The slope of log(misalignment) against log n is {criterion}."""
         return slope(single.simulated.fixed_misalignment, "n", least=4)
 
     @claim(
         GRADIENTS,
         "abstract",
         at_least(1.0),
-        departs="The source says that the error remains large; what no linear function explains as its measure is this "
-        "project's.",
+        departs=(
+            "The source says that the error remains large. To compare it with what no linear function explains is "
+            "this project's choice."
+        ),
     )
     def before_prediction(single):
-        """It does so before the kernel learns anything but a linear function: its risk over |P_{>1} g|^2 is
-        {criterion} at every n."""
+        """It finds the direction before the kernel has learned anything but a linear function. At every n the ratio
+        risk / |P_{>1} g|^2 is {criterion}."""
         risk = single.simulated.fixed_error - parameter(single.simulated, "noise_variance")
         return risk / link_moments(_steep).nonlinear
 
     @claim(OWN, DERIVED, within(0.2, absolute=True))
     def exponent(single):
-        """The squared tangent of its angle is proportional to E/n, E the test error: its slope less that of E is -1,
-        {criterion}."""
+        """Let E be the test error and t^2 the squared tangent of the angle. Then t^2 is proportional to E/n: the slope
+        of log(t^2 / E) against log n is -1, {criterion}."""
         data = single.simulated
         return slope(_odds(data.fixed_misalignment) / data.fixed_error, "n", least=4) + 1
 
     @claim(OWN, DERIVED, within(0.25, absolute=True), resampled=True)
     def misalignment_theory(single):
-        """Its value follows from n, d and the link alone: the log of its mean over the theory's, on average over the
-        sizes, is 0, {criterion}."""
+        """The misalignment follows from n, d and the link alone. On average over the sizes log(mean misalignment /
+        theory) is 0, {criterion}."""
         found = single.simulated.fixed_misalignment.mean("seed") / single.predicted.fixed_misalignment
         return np.log(found).mean("n")
 
@@ -208,35 +212,35 @@ class MetricMachineStudy(Study):
 
     @claim(OWN, "formulas for finite pools", within(0.2, absolute=True))
     def forecast(single):
-        """A quarter of the rows, if these are 48 or more, forecasts it: the mean of log(forecast / test error)
-        over sizes and dimensions is 0, {criterion}."""
+        """A quarter of the rows, if it has 48 or more, forecasts the test error of the fixed kernel on all of them. On
+        average over sizes and dimensions log(forecast / test error) is 0, {criterion}."""
         data = single.simulated.sel(n=[192, 384])
         return np.log(data.predicted_fixed_error / data.fixed_error).mean(["n", "d"])
 
     @claim(SOURCE, "", at_most(1.0), departs=SHAPE)
     def beats_the_fixed_kernel(single, product):
-        """On the same rows the machine errs less than the fixed kernel, with more than d samples for tanh(2 x_1) and
-        more than d^2 for x_1 x_2: the ratio of the test errors is {criterion}."""
+        """On the same rows the machine errs less than the fixed kernel. This is asked with more than d samples for
+        tanh(2 x_1) and with more than d^2 for x_1 x_2. The ratio of the test errors is {criterion}."""
         both = (single.simulated, product.simulated)
         return [_enough_rows(_last(data.test_error) / data.fixed_error, data) for data in both]
 
     @claim(SOURCE, "", at_most(0.0), departs=SHAPE)
     def closes_in(single, product):
-        """There its metric turns to the directions of the target: the log of the share outside after the last round
-        over that of the first gradients is {criterion}."""
+        """In these cases the metric turns to the directions of the target. Let q be the share of the metric outside
+        these directions. Then log(q after the last round / q of the first gradients) is {criterion}."""
         both = (single.simulated, product.simulated)
         return [_enough_rows(np.log(_last(data.metric_outside) / data.fixed_outside), data) for data in both]
 
     @claim(OWN, "observation", at_most(-0.8))
     def learned_share(single, product):
-        """The share of the last metric outside the directions of the target falls about as 1/n or faster: its slope
-        is {criterion}."""
+        """The share of the last metric outside the directions of the target falls about as 1/n or faster. The slope of
+        its logarithm against log n is {criterion}."""
         return [slope(_last(data.metric_outside), "n", least=4) for data in (single.simulated, product.simulated)]
 
     @claim(OWN, "design of the machine", at_most(1.0))
     def subtraction(single):
-        """The gradients of fits to residuals of random sign have no direction: without them the share outside
-        is smaller for tanh(2 x_1) with n > d, by a factor of {criterion}."""
+        """Gradients of fits to residuals of random sign have no direction, and subtracting them helps. For tanh(2 x_1)
+        with n > d it multiplies the share outside by {criterion}."""
         data = single.simulated
         return _enough_rows(data.metric_outside.sel(rounds=0, drop=True) / data.fixed_outside, data)
 

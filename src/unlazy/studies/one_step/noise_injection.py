@@ -54,7 +54,7 @@ def _changes(data, name):
 @dataclass(frozen=True)
 class NoiseInjectionStudy(Study):
     question = (
-        "Train a random-feature model on several noisy copies of every input: is that ridge regression with an "
+        "Train a random-feature model on several noisy copies of every input. Is that ridge regression with an "
         "explicit penalty, and what does it do to the error on clean inputs?"
     )
     sources = cite("dhifallah2021")
@@ -128,20 +128,21 @@ class NoiseInjectionStudy(Study):
 
     @claim("dhifallah2021", "", within(0.08), departs=FINITE)
     def training(main):
-        """So is the training error, the mean squared residual over all noisy copies: {criterion}."""
+        """The training error, a mean squared residual over all noisy copies, is that of the theory for every number of
+        copies, {criterion}."""
         return over_theory(main, "training_error")
 
     @claim("dhifallah2021", "", between(0.95, 1.05), resampled=True)
     def penalty(main):
-        """Infinitely many copies are the explicit penalty: both errors with 30 copies, over those with the penalty, are
-        {criterion}."""
+        """Infinitely many copies act as an explicit penalty. The ratio of the errors with 30 copies to those with the
+        penalty is {criterion}, for training and test alike."""
         errors = (main.simulated[name].mean("seed") for name in ERRORS)
         return [error.sel(copies=30) / error.sel(copies=0) for error in errors]
 
     @claim(OWN, "expansion of its equations in 1/copies", within(0.2, absolute=True), resampled=True)
     def copies_rate(doubled):
-        """Finitely many copies differ from infinitely many by 1/copies: from 4 to 64 copies, what doubling them changes
-        in the test and in the training error has the slope -1, {criterion}."""
+        """Finitely many copies differ from infinitely many by a term of order 1/copies. From 4 to 64 copies the slope
+        of log(change on doubling) against log(copies) is -1, {criterion}, for training and test error."""
         return [slope(_doubling(doubled, name), "copies", least=5) + 1 for name in ERRORS]
 
     @claim(
@@ -149,11 +150,13 @@ class NoiseInjectionStudy(Study):
         "",
         at_most(0.8),
         resampled=True,
-        departs="Judged on the explicit penalty at one noise level, not on noisy copies; the share is this project's.",
+        departs=(
+            "Judged with the explicit penalty at one noise level, not on noisy copies. The factor is this project's."
+        ),
     )
     def helps(levels):
-        """Near interpolation noise on the inputs lowers the test error: at variance 0.25, over that without noise, it
-        is {criterion}."""
+        """Near interpolation noise on the inputs lowers the test error. The ratio of the error at noise variance 0.25
+        to the error without noise is {criterion}."""
         error = levels.simulated.test_error.sel(copies=0).mean("seed")
         return error.sel(input_noise_variance=0.25) / error.sel(input_noise_variance=0.0)
 

@@ -47,7 +47,7 @@ def _over_bound(talk, exponents):
 @dataclass(frozen=True)
 class OneStepRiskStudy(Study):
     question = (
-        "After one gradient step of size N^s on the first layer, what is the risk of ridge regression on the "
+        "Take one gradient step of size N^s on the first layer. What is then the risk of ridge regression on the "
         "features, and from which s on is it below what any kernel can reach?"
     )
     sources = cite("ba2022", "moniri2024", "cui2024", "dandi2024spectrum")
@@ -115,12 +115,14 @@ class OneStepRiskStudy(Study):
         "",
         within(0.1),
         resampled=True,
-        departs="The second layer is normal, where the source's has equal weights, and the equations, at finite size, "
-        "are this project's.",
+        departs=(
+            "The second layer is normal; the source's has equal weights. The equations, at finite size, are this "
+            "project's."
+        ),
     )
     def theory(main):
-        """The spiked-random-feature equivalent gives the risk at every step size and every n, from d/2 on and with the
-        peak at n = N, {criterion}."""
+        """The equivalent of spiked random features gives the risk at every step size and every n from d/2 on, the peak
+        at n = N included, {criterion}."""
         return main.simulated.risk.mean("seed") / main.predicted.risk - 1
 
     @claim(
@@ -130,8 +132,8 @@ class OneStepRiskStudy(Study):
         departs="The source proves it for steps of order one; for larger steps it has a figure, at d = 1024.",
     )
     def larger_steps(main):
-        """For n >= d the larger step has the smaller risk: from each step size to the next its relative change, on the
-        same data, is {criterion}."""
+        """For n >= d a larger step gives a smaller risk. On the same data the relative change from each step size to
+        the next is {criterion}."""
         enough(main.simulated, "step_exponent", 3)
         risk = main.simulated.risk.where(main.simulated.n >= parameter(main.simulated, "d"), drop=True)
         return risk.diff("step_exponent") / risk.shift(step_exponent=1).isel(step_exponent=slice(1, None))
@@ -140,23 +142,28 @@ class OneStepRiskStudy(Study):
         "ba2022",
         "",
         at_most(1.0),
-        departs="One cell, d = 1024, n = 8 d and N = 2 d, at one ridge; the theorem bounds the risk by 10 tau* and "
-        "terms that vanish as n/d grows.",
+        departs=(
+            "One setting: d = 1024, n = 8 d, N = 2 d and one ridge. The theorem bounds the risk by 10 tau* and terms "
+            "that vanish as n/d grows."
+        ),
     )
     def below_the_bound(talk):
-        """With n = 8 d samples the step of size N^(1/2) goes below |P_{>1} f|^2, the bound of all kernels: the risk
-        over it is {criterion}."""
+        """With n = 8 d samples the step of size N^(1/2) goes below |P_{>1} f|^2, the bound of all kernels. The ratio
+        risk / |P_{>1} f|^2 is {criterion}."""
         return _over_bound(talk, 0.5)
 
     @claim(
         "ba2022",
         "",
         at_least(1.0),
-        departs="One cell, d = 1024 and n = 8 d, at one ridge and after one step; the theorem is for all ridges and "
-        "any finite number of steps.",
+        departs=(
+            "One setting, d = 1024 and n = 8 d, at one ridge and after one step. The theorem is for all ridges and "
+            "any finite number of steps."
+        ),
     )
     def small_steps_stay_above(talk):
-        """With n = 8 d samples random features and a step of order one stay above it: the ratio is {criterion}."""
+        """With n = 8 d samples random features and a step of order one stay above the bound of all kernels. The ratio
+        risk / |P_{>1} f|^2 is {criterion}."""
         return _over_bound(talk, [INITIAL, 0.0])
 
     @claim(
@@ -164,12 +171,15 @@ class OneStepRiskStudy(Study):
         "",
         within(0.03, absolute=True),
         theory=True,
-        departs="The source has a spike of degree 3 in the features from N^(1/3) on; here the risk passes a bound, by "
-        "this project's equations, at n = 8 d, N = 2 d and one ridge.",
+        departs=(
+            "In the source the features have a spike of degree 3 from N^(1/3) on. Here the risk passes a bound, by "
+            "this project's equations, at n = 8 d, N = 2 d and one ridge."
+        ),
     )
     def threshold(main):
-        """An odd target has no part of degree 2, and steps above N^(1/3) learn that of degree 3: from N = 128 to 2048
-        the step size at which the theory's risk passes |P_{>1} f|^2 grows with the slope 1/3, {criterion}."""
+        """An odd target has no part of degree 2, and steps above N^(1/3) learn its part of degree 3. Let eta_* be the
+        step size at which the theory's risk passes |P_{>1} f|^2. From N = 128 to 2048 the slope of log eta_* against
+        log N is 1/3, {criterion}."""
         import xarray as xr
 
         widths, steps = [128, 256, 512, 1024, 2048], np.geomspace(4, 64, 17)

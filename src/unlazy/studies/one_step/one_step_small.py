@@ -21,8 +21,8 @@ def _gain(risk):
 @dataclass(frozen=True)
 class OneStepSmall(Study):
     question = (
-        "Does a gradient step of order one, which moves the weights by order one, improve the features, and can it "
-        "reach below the best kernel?"
+        "A gradient step of order one moves the weights by order one. Does it improve the features, and can it reach "
+        "below the best kernel?"
     )
     sources = cite("ba2022")
 
@@ -52,14 +52,14 @@ class OneStepSmall(Study):
 
     @claim("ba2022", "", at_most(0.0))
     def helps(main):
-        """A step of order one lowers the risk, on the same data and network: its change is {criterion}."""
+        """A step of order one lowers the risk. On the same data and network the change of the risk is {criterion}."""
         risk = main.simulated.risk
         risk.sel(step_size=1.0)  # a step of order one: untested without
         return _gain(risk)
 
     @claim("ba2022", "", within(0.015, absolute=True))
     def by_how_much(main):
-        """The gain is that of the theory, {criterion}."""
+        """The step lowers the risk by as much as the theory says, {criterion}."""
         return _gain(main.simulated.risk) - _gain(main.predicted.risk)
 
     @claim(
@@ -69,7 +69,7 @@ class OneStepSmall(Study):
         departs="One step at one ridge; the theorem is for all ridges and any finite number of steps.",
     )
     def bound(main):
-        """It never goes below |P_{>1} f|^2: at every step size the risk over it is {criterion}."""
+        """The risk never goes below |P_{>1} f|^2. At every step size the ratio risk / |P_{>1} f|^2 is {criterion}."""
         return main.simulated.risk / main.predicted.kernel_bound
 
     @claim(
@@ -81,8 +81,8 @@ class OneStepSmall(Study):
         "theorem is for any finite number of steps.",
     )
     def bound_in_theory(main):
-        """Nor does the theory at any step size up to 10^6, any ridge from 10^-6 to 10 and any n from d/2 to 64 d: the
-        ratio is {criterion}."""
+        """Nor does the risk of the theory, for step sizes up to 10^6, ridges from 10^-6 to 10, and n from d/2 to 64 d.
+        The ratio risk / |P_{>1} f|^2 is {criterion}."""
         names = "activation", "link", "width", "d", "noise_variance"
         activation, link, width, d, noise_variance = (parameter(main.predicted, name) for name in names)
         ridges, sizes = np.geomspace(1e-6, 10, 15)[:, None], np.geomspace(0.5, 64, 15)[:, None, None]

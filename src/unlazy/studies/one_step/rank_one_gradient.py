@@ -18,8 +18,8 @@ from unlazy.theory.one_step.gradient_step import rank_one_step
 @dataclass(frozen=True)
 class RankOneGradient(Study):
     question = (
-        "How close is the first gradient of a two-layer network to the rank-one matrix mu_1 X^T y a^T / (n sqrt(N)), "
-        "and how far does one step move the weights?"
+        "How close is the first gradient of a two-layer network to the rank-one matrix mu_1 X^T y a^T / (n sqrt(N))? "
+        "How far does one step move the weights?"
     )
     sources = cite("ba2022")
 
@@ -60,27 +60,30 @@ class RankOneGradient(Study):
         "ba2022",
         "",
         between(-0.6, -0.4),
-        departs="The source bounds the rest from above by log^2(n) n^-1/2; here it must fall like n^-1/2, not faster, "
-        "and without logarithms.",
+        departs=(
+            "The source bounds the difference from above by log^2(n) n^(-1/2). Here it must fall like n^(-1/2), not "
+            "faster, and without logarithms."
+        ),
     )
     def rank_one(main):
-        """In operator norm the rest vanishes like n^-1/2: the slope of its log ratio in log d is {criterion}."""
+        """In operator norm the difference from the rank-one matrix, relative to it, vanishes like n^(-1/2). The slope
+        of its logarithm against log d, at n proportional to d, is {criterion}."""
         return slope(main.simulated.operator_ratio, "d")
 
     @claim(
         "ba2022",
         "",
         at_most(3.0),
-        departs="The source's bound has a factor log^2(n) and leaves its constant open; 3 is this project's.",
+        departs="The source's bound has a factor log^2(n) and leaves its constant open; the 3 is this project's.",
     )
     def constant(main):
-        """The ratio times n^1/2 is {criterion}."""
+        """In operator norm this relative difference times n^(1/2) is {criterion}."""
         n = parameter(main.simulated, "step_samples_per_dimension") * main.simulated.d
         return main.simulated.operator_ratio * n**0.5
 
     @claim(OWN, "observation", at_least(0.25))
     def not_in_frobenius_norm(main):
-        """In Frobenius norm the rest does not vanish: its ratio is {criterion}."""
+        """In Frobenius norm the relative difference does not vanish. It is {criterion}."""
         return main.simulated.frobenius_ratio
 
     @claim(
@@ -90,8 +93,8 @@ class RankOneGradient(Study):
         departs="The source states the order of the displacement; the constant is this project's.",
     )
     def displacement(main):
-        """The displacement is the step size times a constant of activation, link and samples per dimension,
-        {criterion} at the largest d."""
+        """The displacement is the step size times a constant, which depends on activation, link and samples per
+        dimension. The constant is right {criterion} at the largest d."""
         enough(main.simulated, "d", 3)
         return over_theory(main, "displacement").isel(d=-1)
 

@@ -33,7 +33,8 @@ RICH = [0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.25, 1.5]
 AGREE, ROWS = 0.05, 64
 """Distance 1 - overlap at which replicas count as one function; digits that a relative number of samples is over."""
 LIMIT = (
-    "The source states the limit of large d for gradient flow; here gradient descent with momentum trains small ones."
+    "The source states the limit of large d for gradient flow; here gradient descent with momentum trains small "
+    "networks."
 )
 
 
@@ -65,8 +66,8 @@ class Replicas(Study):
     """
 
     question = (
-        "From how many samples on do networks that start differently learn the same function, and where does their "
-        "overlap fluctuate most?"
+        "From how many samples on do networks with different starts learn the same function? Where does the overlap "
+        "between them fluctuate most?"
     )
     sources = cite("sarao2020", "lee2019")
     precision = "float32"
@@ -163,31 +164,34 @@ class Replicas(Study):
             ("replica_variance", "predicted_variance"), x=X, part="digits", labels=("trained", "theory"), log="xy",
             line=True, title="dense network on digits", ylabel=SPREAD, xlabel="digits $n/64$",
         ),
-        caption="Overlaps of networks that learn the same samples from other starts; their susceptibility is d times "
-        "the variance of the overlap over pairs and samples.",
+        caption=(
+            "Replicas are networks that learn the same samples from different starts. Susceptibility is d times the "
+            "variance of their overlap over pairs and samples."
+        ),
     )  # fmt: skip
 
     @claim("sarao2020", "", between(0.75, 1.25), resampled=True, departs=LIMIT)
     def threshold(rich):
-        """Replicas become one function at n = 2d: the number of samples at which their mean overlap passes 0.95, at the
-        largest d, over 2d is {criterion}."""
+        """Replicas become one function at n = 2d. Let n_* be the number of samples at which their mean overlap passes
+        0.95. At the largest d the ratio n_* / 2d is {criterion}."""
         return _agreed(rich).isel(d=-1)
 
     @claim("sarao2020", "", between(0.7, 1.4), resampled=True, departs=LIMIT)
     def rich_exponent(rich):
-        """That number grows like d: its slope is {criterion}."""
+        """The number n_* of samples at which replicas agree grows like d. The slope of log n_* against log d is
+        {criterion}."""
         found = _agreed(rich)
         return slope(found * 2 * found.d, "d")
 
     @claim("sarao2020", "", at_least(0.97), departs=LIMIT)
     def teacher_is_found(rich):
-        """At n = 3d they have learned the teacher: their overlap with it is {criterion}."""
+        """At n = 3d the replicas have learned the teacher. Their overlap with it is {criterion}."""
         return rich.simulated.teacher_overlap.sel(relative_samples=1.5)
 
     @claim(OWN, "observation", between(0.45, 0.85), resampled=True)
     def peak(rich):
-        """Their overlap fluctuates most below the threshold, while the teacher is being found: the centre of its
-        susceptibility along n/2d, at the largest d, is {criterion}."""
+        """The overlap between replicas fluctuates most below the threshold, while the teacher is being found. At the
+        largest d the centre of the susceptibility along n / 2d is {criterion}."""
         found = susceptibility(rich.simulated.isel(d=[-1])).mean("seed")
         return (found * found.relative_samples).sum("relative_samples") / found.sum("relative_samples")
 
@@ -198,15 +202,15 @@ class Replicas(Study):
 
     @claim(OWN, "by projection on the samples", between(1.7, 2.1), resampled=True)
     def lazy_exponent(lazy):
-        """So that lazy replicas need d^2 samples to agree: the number at which half of the variance is gone has a slope
-        of {criterion} in d."""
+        """Lazy replicas need d^2 samples to agree. The slope of log n against log d, n the number of samples at which
+        half of the variance between replicas is gone, is {criterion}."""
         half = crossing(lazy.simulated.replica_variance.mean("seed"), "relative_samples", 0.5)
         return slope(half * half.d * (half.d + 1) / 2, "d")
 
     @claim("lee2019", "", within(0.25), resampled=True)
     def digits_variance(digits):
-        """A wide dense network on digits has the variance between replicas of the linear dynamics of its kernels,
-        {criterion}, on average over the numbers of digits."""
+        """Between wide dense networks on digits the variance is that of the linear dynamics of their kernels. On
+        average over the numbers of digits it is right {criterion}."""
         found = digits.simulated.mean("seed")
         return (found.replica_variance / found.predicted_variance - 1).mean("relative_samples")
 

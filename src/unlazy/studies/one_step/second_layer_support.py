@@ -28,8 +28,8 @@ def _ratio(main, better, worse, relative_step_size):
 @dataclass(frozen=True)
 class SecondLayerSupport(Study):
     question = (
-        "After one gradient step the neurons differ along the learned direction only by their second-layer weights: "
-        "does a richer set of these weights learn more of a nonlinear target?"
+        "After one gradient step the neurons differ along the learned direction only by their second-layer weights. "
+        "Does a richer set of these weights learn more of a nonlinear target?"
     )
     sources = cite("dandi2024spectrum", "cui2024")
 
@@ -60,12 +60,14 @@ class SecondLayerSupport(Study):
         "",
         at_most(1.0),
         resampled=True,
-        departs="The source speaks of the functions that features can express, for finitely many values and a batch "
-        "much larger than d; here risks are compared, at n = 8 d, and one set is normal.",
+        departs=(
+            "The source speaks of the functions that features can express, for finitely many values and a batch much "
+            "larger than d. Here risks are compared, at n = 8 d, and one set is normal."
+        ),
     )
     def richer_is_better(main):
-        """At the step size sqrt(N) normal second-layer weights give a smaller risk than two values, and these than a
-        constant: the ratios are {criterion}."""
+        """At the step size sqrt(N) normal second-layer weights give a smaller risk than two values, and two values a
+        smaller one than a constant. The ratio of the risks is {criterion} in both comparisons."""
         return [_ratio(main, "normal", "two values", 1.0), _ratio(main, "two values", "constant", 1.0)]
 
     @claim(
@@ -73,11 +75,14 @@ class SecondLayerSupport(Study):
         "",
         between(0.9, 1.1),
         resampled=True,
-        departs="The source speaks of the functions that features can express, for a batch much larger than d; here "
-        "risks are compared, at n = 8 d.",
+        departs=(
+            "The source speaks of the functions that features can express, for a batch much larger than d. Here risks"
+            " are compared, at n = 8 d."
+        ),
     )
     def signs_are_no_richer(main):
-        """With an odd activation two signs are one function: the risk over that of a constant is {criterion}."""
+        """With an odd activation two opposite signs are one function. The ratio of the risk with signs to the risk with
+        a constant is {criterion}."""
         return _ratio(main, "signs", "constant", 1.0)
 
     @claim(
@@ -85,16 +90,19 @@ class SecondLayerSupport(Study):
         "the claim richer-is-better at a larger step",
         at_most(1.0),
         resampled=True,
-        known_negative="At large steps the order is the other way round: neurons of one spike then share the one "
-        "function that fits the link, while normal weights spread them over spikes that are too small and too large.",
+        known_negative=(
+            "At large steps the order is reversed. Neurons of one spike then share the one function that fits the "
+            "link. Normal weights spread them over spikes that are too small and too large."
+        ),
     )
     def richer_is_better_at_large_steps(main):
-        """At the step size 4 sqrt(N) normal weights are better than a constant as well: the ratio is {criterion}."""
+        """At the step size 4 sqrt(N) too, normal weights give a smaller risk than a constant. The ratio of the risks is
+        {criterion}."""
         return _ratio(main, "normal", "constant", 4.0)
 
     @claim(OWN, "deterministic equivalent of spiked random features", within(0.1))
     def theory(main):
-        """The equivalent gives the risk, on average over sets and step sizes {criterion}."""
+        """The deterministic equivalent gives the risk {criterion}, on average over sets and step sizes."""
         enough(main.simulated, "support", 2)
         return (main.simulated.risk / main.predicted.risk - 1).mean(["support", "relative_step_size"])
 

@@ -41,8 +41,8 @@ BATCHES = ["same", "fresh"]
 LARGE = {"activation": "relu", "step_exponent": 0.5}
 UNREAD = {**LARGE, "readout": False, "batches": "fresh"}
 BOTH = ["staircase", "isolated"]
-START = "The network's output is not 0 at the start, as it is by symmetry in the source."
-GIANT = f"{START} The same batch for all steps is judged besides the source's fresh ones."
+START = "The network's output is not 0 at the start; in the source it is, by symmetry."
+GIANT = f"{START} Runs with one batch for all steps are judged as well as the source's fresh batches."
 
 
 def _hidden(climb, link, steps):
@@ -59,7 +59,7 @@ def _learned(climb, steps):
 @dataclass(frozen=True)
 class SeveralStepsStudy(Study):
     question = (
-        "Do several gradient steps on the first layer learn what one cannot: do small ones pass the bound of all "
+        "Do several gradient steps on the first layer learn what one cannot? Do small steps pass the bound of all "
         "kernels in the end, and do large ones find further directions of the target?"
     )
     sources = cite("ba2022", "dandi2024giant")
@@ -140,49 +140,49 @@ class SeveralStepsStudy(Study):
         "ba2022",
         "",
         at_least(1.0),
-        departs="One cell, n = 8 d and N = 2 d, up to five steps; the theorem is for any finite number.",
+        departs="One setting, n = 8 d and N = 2 d, up to five steps; the theorem is for any finite number.",
     )
     def small_steps_stay_above(small):
-        """After one to five steps of size 1, on the same batch or on fresh ones, the risk at the best ridge stays above
-        |P_{>1} f|^2: over it, it is {criterion}."""
+        """One to five steps of size 1, on the same batch or on fresh ones, stay above the bound of all kernels. At the
+        best ridge the ratio risk / |P_{>1} f|^2 is {criterion}."""
         return small.simulated.risk / shared.bound("erf")
 
     @claim(OWN, "the output of small steps stays small", within(0.06))
     def small_steps_add_up(small):
-        """t steps of size 1 are one step of size t, on the same samples or on the t n of all batches: the risk is that
-        of this one step in theory, {criterion}."""
+        """Small steps add up: t steps of size 1 act as one step of size t, on the same samples or on the t n samples of
+        all batches. The risk is that of this one step in theory, {criterion}."""
         return over_theory(small, "risk")
 
     @claim("dandi2024giant", "", within(0.2, absolute=True), resampled=True, departs=START)
     def one_step_sees_one_direction(climb):
-        """One large step on x_1 + x_1 x_2 learns nothing of x_2: the mean squared weight along x_2 falls with d as in
-        any direction, with the slope -1, {criterion}."""
+        """One large step on x_1 + x_1 x_2 learns nothing of x_2. The mean squared weight along x_2 falls with d as in
+        any direction: the slope of its logarithm against log d is -1, {criterion}."""
         return _hidden(climb, "staircase", 1)
 
     @claim("dandi2024giant", "", within(0.3, absolute=True), resampled=True, departs=START)
     def isolated_stays_hidden(climb):
-        """With x_1 + He_3(x_2) instead, where x_1 does not lead to x_2, five steps on fresh batches learn nothing of
-        x_2: the slope is -1, {criterion}."""
+        """In x_1 + He_3(x_2) the first direction does not lead to the second. Five steps on fresh batches learn nothing
+        of x_2: the slope of the log mean squared weight along x_2 against log d is -1, {criterion}."""
         return _hidden(climb, "isolated", 5)
 
     @claim("dandi2024giant", "", within(0.2, absolute=True), resampled=True, departs=START)
     def next_steps_climb(climb):
-        """The second to fifth large step on x_1 + x_1 x_2 do learn x_2: after each the mean weight along x_2 does not
-        depend on d, with the slope 0, {criterion}."""
+        """The second to fifth large steps on x_1 + x_1 x_2 do learn x_2. After each of them the mean weight along x_2
+        does not depend on d: the slope of its logarithm against log d is 0, {criterion}."""
         return slope(_learned(climb, [2, 3, 4, 5]).mean("seed"), "d", least=4)
 
     @claim(OWN, "two steps of infinitely many neurons", within(0.15))
     def second_step(climb):
-        """The mean weight along x_2 that the second of two fresh steps learns is that of the population, {criterion} at
-        the largest d."""
+        """The second of two steps on fresh batches learns a mean weight along x_2. At the largest d it is that of the
+        population, {criterion}."""
         enough(climb.simulated, "d", 4)
         theory = climb.predicted.second_component.sel(link="staircase", drop=True)
         return (_learned(climb, 2) / theory - 1).isel(d=-1)
 
     @claim("dandi2024giant", "", at_most(1.0), departs=GIANT)
     def second_step_goes_below(large):
-        """From the second step on the risk on x_1 + x_1 x_2 is below |P_{>1} f|^2 = 1, which no kernel and no single
-        step passes: it is {criterion}."""
+        """On x_1 + x_1 x_2 no kernel and no single step passes |P_{>1} f|^2 = 1. From the second step on the risk is
+        {criterion}."""
         return large.simulated.risk.sel(steps=[2, 3, 4, 5])
 
     def memory(self) -> int:

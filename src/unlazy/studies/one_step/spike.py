@@ -21,12 +21,12 @@ def _away(main):
 @dataclass(frozen=True)
 class Spike(Study):
     question = (
-        "Which gradient step leaves an outlier in the singular values of the first layer, how large is it, and how far "
-        "does its singular vector point at the target?"
+        "Which gradient step leaves an outlier among the singular values of the first layer? How large is the "
+        "outlier, and how well does its singular vector point at the target?"
     )
     sources = cite("ba2022")
     departs = (
-        "The residual of the step is y alone, as if the network's output at the start were 0; the source has y - f."
+        "The residual of the step is y alone, as if the network's output were 0 at the start; the source has y - f."
     )
 
     d: int = static(512, "dimension", symbol="d", low=2, high=10_000, scale="log")
@@ -68,14 +68,15 @@ class Spike(Study):
 
     @claim("ba2022", "", within(0.05, absolute=True))
     def alignment(main):
-        """So is the squared cosine of its left vector with the target, {criterion}, if the spike is not within 10% of
-        the transition: there it is up to 0.11 above the limit at d = 400."""
+        """The squared cosine between its left singular vector and the target is that of a spiked random matrix,
+        {criterion}. Spikes within 10% of the transition are left out: there it is up to 0.11 above the limit at d =
+        400."""
         return kept(main.simulated.alignment - main.predicted.alignment, _away(main))
 
     @claim("ba2022", "", at_most(1.02))
     def transition(main):
-        """Below the transition there is no outlier: the largest singular value over the edge 1 + sqrt(psi_2) is
-        {criterion}."""
+        """Below the transition there is no outlier. The edge is 1 + sqrt(psi_2), and the ratio of the largest singular
+        value to it is {criterion}."""
         neurons = parameter(main.simulated, "width_per_dimension")
         return kept(main.simulated.singular_value / (1 + neurons**0.5), main.predicted.spike < 0.9 * neurons**0.25)
 

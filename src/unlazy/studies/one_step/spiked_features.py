@@ -27,8 +27,8 @@ SMALL = {"d": 200, "width": 300, "n": [150, 300, 1000]}
 @dataclass(frozen=True)
 class SpikedFeatures(Study):
     question = (
-        "Random features whose weights all have a part along one direction near the target, planted or from gradient "
-        "steps: is the error of ridge regression on them a number that one can compute?"
+        "The weights of random features all have a part along one direction near the target. It was planted, or "
+        "gradient steps put it there. Can one compute the error of ridge regression on such features?"
     )
     sources = cite("cui2024", "dandi2024spectrum")
 
@@ -93,8 +93,10 @@ class SpikedFeatures(Study):
         "cui2024",
         "",
         within(0.1),
-        departs="The neurons have four different spikes, where the source has one for all; the spikes are planted, and "
-        "the equations are this project's.",
+        departs=(
+            "The neurons have four different spikes; the source has one for all. The spikes are planted, and the "
+            "equations are this project's."
+        ),
     )
     def risk(main):
         """The risk is that of the deterministic equivalent, {criterion}."""
@@ -102,29 +104,34 @@ class SpikedFeatures(Study):
 
     @claim(OWN, "deterministic equivalent of spiked random features", within(0.03))
     def training_error(main):
-        """So is the training error, {criterion} of the test error."""
+        """The training error is that of the deterministic equivalent. The difference is {criterion} of the test
+        error."""
         missed = main.simulated.training_error - main.predicted.training_error
         return missed / (main.predicted.risk + parameter(main.simulated, "noise_variance"))
 
     @claim("cui2024", "", within(0.15), departs=f"{NORMAL}; the equations are this project's.")
     def trained(trained):
-        """After a real step of size N^(1/2) on 5 d samples the learning curve, with its peak at n = N, is that of the
-        step size alone, {criterion}; so it is with the measured overlaps of the neurons."""
+        """After a real step of size N^(1/2) on 5 d samples the step size alone gives the learning curve, its peak at n
+        = N included, {criterion}. The measured overlaps of the neurons give it as well."""
         data = trained.simulated.sel(spikes="one step")
         return [data.risk / trained.predicted.risk.sel(spikes="one step") - 1, data.risk / data.measured_risk - 1]
 
     @claim(OWN, "observation", at_most(0.95))
     def more_than_one_direction(several):
-        """After four steps on the same samples neurons lean to the target beside their common direction, too: with
-        n = 1000 the risk over that of the theory with measured overlaps is {criterion}."""
+        """After four steps on the same samples neurons lean to the target also outside their common direction. At n =
+        1000 the ratio of the risk to the theory with measured overlaps is {criterion}."""
         data = several.simulated.sel(n=1000)
         return data.risk / data.measured_risk
 
     @claim(
-        "cui2024", "", at_most(0.8), resampled=True, departs="The second layer is normal; the share is this project's."
+        "cui2024",
+        "",
+        at_most(0.8),
+        resampled=True,
+        departs=("The second layer is normal. The factor is this project's."),
     )
     def step_helps(trained):
-        """The step lowers the risk: with n = 1000, over that without, it is {criterion}."""
+        """The step lowers the risk. At n = 1000 the ratio of the risk to the one without the step is {criterion}."""
         risk = trained.simulated.risk.sel(n=1000).mean("seed")
         return risk.sel(spikes="one step") / risk.sel(spikes="untrained")
 

@@ -25,7 +25,7 @@ DEEP: dict[str, Any] = {"noise_coordinates": 64, "largest_noise_coordinates": 64
 RIDGES = [1e-5, 8e-5, 3e-4, 1e-3, 3e-3]
 THEOREM, SLIDE = ("zou2023adam", "Theorem 4.1"), ("han2025tutorial", "slide on sign-GD and Adam")
 SIZES = (
-    "n = 20 and the sizes follow the theorem's powers of n with constants of our choice; training ends after T steps"
+    "n = 20, and the sizes follow the theorem's powers of n with constants of our choice; training ends after T steps"
 )
 
 
@@ -63,7 +63,7 @@ class AdamVsGradientDescent(Study):
 
     question = "Does Adam generalise worse than gradient descent from the same start, and does weight decay repair it?"
     sources = cite("zou2023adam", "han2025tutorial")
-    departs = f"{SIZES}, and there is no ridge, where the theorem has one."
+    departs = f"{SIZES}, without the ridge that the theorem has."
     precision = "float32"
 
     optimiser: str = static("adam", "optimiser", choices=("gd", "adam", "sign"), paired=True)
@@ -203,59 +203,58 @@ class AdamVsGradientDescent(Study):
 
     @claim(*SLIDE, within(0.02))
     def growth(growth):
-        """A step of sign gradient descent moves an active <w, xi_i> by eta s sigma sqrt(2/pi), {criterion} of it."""
+        """A step of sign gradient descent moves an active <w, xi_i> by eta s sigma sqrt(2/pi), {criterion}."""
         return over_theory(growth, "noise_step")
 
     @claim(*THEOREM, at_most(0.05), resampled=True)
     def gradient_descent(descent):
-        """Gradient descent generalises in the same range, alpha from 0.01 to 1/2: its test error is {criterion} (median
-        over runs)."""
+        """Gradient descent generalises for alpha from 0.01 to 1/2. Its test error is {criterion} (median over runs)."""
         return descent.simulated.test_error.median("seed")
 
     @claim(OWN, "balance of the pulls on the signal", within(0.15, absolute=True))
     def curve(main):
-        """The share of Adam's neurons that keep the signal falls with alpha as the share of those whose active samples
-        pull less than the signal: {criterion} of it from alpha_*/4 on."""
+        """As alpha grows fewer of Adam's neurons keep the signal. Their share is the share of neurons whose active
+        samples pull less than the signal, {criterion} from alpha_*/4 on."""
         data = main.simulated
         return kept(difference(main, "kept_signal"), data.adversary >= _boundary(data) / 4)
 
     @claim(OWN, "balance of the pulls on the signal", within(0.25), resampled=True)
     def boundary(main):
-        """Adam's neurons lose the signal at the adversarial noise alpha_* at which its pull exceeds the signal's under
-        steps of equal size, {criterion} of it, for s from 32 to 256."""
+        """From alpha = alpha_* on the adversarial noise pulls more than the signal under steps of equal size. For s
+        from 32 to 256 Adam's neurons lose the signal at alpha_*, {criterion}."""
         found = _crossing(main)
         return found / _boundary(found) - 1
 
     @claim(OWN, "balance of the pulls on the signal", between(-1.15, -0.85), resampled=True)
     def exponent(main):
-        """so that alpha_* falls as 1/s: its exponent in s is {criterion}."""
+        """The boundary alpha_* falls as 1/s. The slope of log alpha_* against log s is {criterion}."""
         return slope(_crossing(main), "noise_coordinates", least=4)
 
     @claim(*THEOREM, at_least(0.5))
     def reversed(main):
-        """Adam does worse than guessing from 2 alpha_* on: its test error is {criterion}."""
+        """From 2 alpha_* on Adam does worse than guessing. Its test error is {criterion}."""
         return _errors(main, 2.0, np.inf)
 
     @claim(OWN, "balance of the pulls on the signal", at_most(0.05))
     def learned(main):
-        """and generalises up to alpha_*/5: its test error is {criterion}."""
+        """Up to alpha_*/5 Adam generalises. Its test error is {criterion}."""
         return _errors(main, 0.0, 0.2)
 
     @claim(*THEOREM, at_least(0.5), departs=f"{SIZES}.")
     def small_ridge(coupled):
-        """Adam fails with weight decay too: at alpha = 10 alpha_* with a ridge of at most lambda_c/10 in the objective
-        its test error is {criterion}."""
+        """A small ridge in the objective does not help Adam. At alpha = 10 alpha_*, with a ridge of at most
+        lambda_c/10, its test error is {criterion}."""
         return _penalised(coupled, 0.0, 0.1)
 
     @claim(OWN, "balance of the pulls on the noise", at_most(0.05))
     def repair(coupled):
-        """A ridge between lambda_c and 2 lambda_c, which forgets the noise of most samples from the start, repairs it:
-        the test error is {criterion}."""
+        """A ridge between lambda_c and 2 lambda_c makes Adam forget the noise of most samples from the start, and
+        repairs it. Its test error is {criterion}."""
         return _penalised(coupled, 1.0, 2.0)
 
     @claim(OWN, "own observation", at_least(0.5))
     def decoupled_decay(decoupled):
-        """Decoupled decay (AdamW, rate 1) does not: the test error is {criterion}."""
+        """Decoupled weight decay (AdamW, rate 1) does not repair it. The test error is {criterion}."""
         return decoupled.simulated.test_error
 
     def validate(self) -> None:

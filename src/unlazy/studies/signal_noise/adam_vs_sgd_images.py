@@ -73,11 +73,11 @@ class AdamVsSgdImages(Study):
     without their random start. `--set dataset=cifar10 --set folder=...` asks the same of CIFAR-10.
     """
 
-    question = "On real images, does Adam generalise worse than SGD, and are the patterns of its first filters finer?"
+    question = "On real images, does Adam generalise worse than SGD? Are the patterns of its first filters finer?"
     sources = cite("zou2023adam", "han2025tutorial")
     departs = (
-        "Networks of two and four layers on digits, without weight decay, where the source has AlexNet on CIFAR-10 and "
-        "weight decay; filters are judged without their random start, which weight decay removes there."
+        "Networks of two and four layers on digits, without weight decay; the source has AlexNet on CIFAR-10 with "
+        "weight decay. Filters are judged without their random start, which weight decay removes there."
     )
     precision = "float32"
 
@@ -145,38 +145,43 @@ class AdamVsSgdImages(Study):
         _filters("sgd", "convolutions, by SGD", "convolutions"),
         _filters("adam", "convolutions, by Adam", "convolutions"),
         columns=2,
-        caption="Filters are those that changed most, at the step size of the least error on held-out images.",
+        caption="Shown are the filters that changed most, at the step size with the least error on held-out images.",
     )
 
     @claim(*SOURCE, at_least(0.99))
     def fit(main, convolutions):
-        """Both fit the training images: the share of these that is classified as labelled is {criterion}."""
+        """Both optimisers fit the training images. The share that is classified as labelled is {criterion}."""
         return [_chosen(name, part.simulated).training_accuracy for name in STEP_SIZES for part in (main, convolutions)]
 
     @claim(
         *SOURCE,
         at_least(0.02),
-        known_negative="The measured differences are about a point or less, of either sign. Digits are easier than the "
-        "source's images, the networks smaller, and there is no weight decay; which of these matters was not tried.",
+        known_negative=(
+            "The measured differences are about 0.01 or less, of either sign. Digits are easier than the source's "
+            "images, the networks are smaller, and there is no weight decay. Which of these matters was not tried."
+        ),
     )
     def adam_generalises_worse(main, convolutions):
-        """Adam's error on fresh images exceeds that of SGD by two points: the difference is {criterion}."""
+        """Adam's error on fresh images exceeds that of SGD. The difference is {criterion}."""
         return _both(lambda adam, sgd: adam.test_error - sgd.test_error, main, convolutions)
 
     @claim(
         *SOURCE,
         at_least(0.05),
-        known_negative="In one hidden layer the two shares are equal, and in convolutions Adam's is not the larger. "
-        "Digits, small networks and no weight decay differ from the source; which of these matters was not tried.",
+        known_negative=(
+            "In one hidden layer the two shares are equal, and in convolutions Adam's is not the larger one. Digits, "
+            "small networks and no weight decay differ from the source. Which of these matters was not tried."
+        ),
     )
     def adam_learns_finer_patterns(main, convolutions):
-        """Adam's first filters are noisier: the share of the power of what they learned in waves shorter than four
-        pixels exceeds that of SGD by {criterion}."""
+        """Adam's first filters are noisier. Take the power of what a filter learned, and the share of it in waves
+        shorter than four pixels. Adam's share exceeds that of SGD by {criterion}."""
         return _both(lambda adam, sgd: adam.fine_share - sgd.fine_share, main, convolutions)
 
     @claim(*SOURCE, at_most(0.5))
     def sgd_is_smooth(main):
-        """Those of SGD in one hidden layer are smooth: that share, over the one of white noise, is {criterion}."""
+        """The first filters of SGD in one hidden layer are smooth. The ratio of their share of power in short waves to
+        that of white noise is {criterion}."""
         return _both(lambda adam, sgd: sgd.fine_share / sgd.start_fine_share, main)
 
     def validate(self) -> None:

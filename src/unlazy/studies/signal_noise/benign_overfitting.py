@@ -24,8 +24,8 @@ BOUNDARY = ("cao2022", "Theorems 4.3 and 4.4")
 EPSILONS = "q = 2 is outside the theorems' q > 2; the boundary is a test loss of 6 epsilon"
 LIMITS = "a ratio of 10 stands for the slide's limits, one coefficient near 0 and the other above a constant"
 CONSTANTS = (
-    "The sources have the law up to constants; those of logistic factors 1/2 are judged, and also q = 2, outside the "
-    "paper's q > 2."
+    "The sources have the law up to constants; judged are the constants that follow from logistic factors of 1/2, "
+    "also for q = 2, outside the paper's q > 2."
 )
 LOW, HIGH = 0.3, 10.0
 SMALL_LOSS = 0.3
@@ -131,7 +131,10 @@ class BenignOverfitting(Study):
     13% to 67% of them. For q = 2 no strength is open: the pace does not depend on the start.
     """
 
-    question = "When does a network that fits its training samples learn the feature they share, and when their noise?"
+    question = (
+        "When does a network that fits its training samples learn the feature they share, and when does it learn "
+        "their noise?"
+    )
     sources = cite("cao2022", "han2025tutorial")
 
     power: int = static(3, "power of the activation ReLU^q", symbol="q", low=2, high=8)
@@ -239,108 +242,115 @@ class BenignOverfitting(Study):
 
     @claim(OWN, "precondition of the claims below", at_most(0.06))
     def fit(main):
-        """Every network fits its training samples: the training loss, which stops at 0.05, is {criterion}."""
+        """Every network fits its training samples. Training stops at the loss 0.05, and the loss is then
+        {criterion}."""
         return main.simulated.training_loss
 
     @claim(*BENIGN, at_most(0.05), departs=f"{FLOW}; {POWER}; {ERROR}.")
     def benign_error(main):
-        """For q = 2 and 3 overfitting is benign at n SNR^q = 10: the test error is {criterion}."""
+        """For q = 2 and 3 overfitting is benign at n SNR^q = 10. The test error is {criterion}."""
         return _at(HIGH, main.simulated.test_error)
 
     @claim(*BENIGN, at_most(SMALL_LOSS), departs=f"{FLOW}; {POWER}.")
     def benign_loss(main):
-        """There the test loss is {criterion}, 6 epsilon + exp(-n^2) for the training loss epsilon = 0.05."""
+        """For q = 2 and 3 and n SNR^q = 10 the test loss is {criterion}. This is 6 epsilon + exp(-n^2) for the training
+        loss epsilon = 0.05."""
         return _at(HIGH, main.simulated.test_loss)
 
     @claim(*HARMFUL, at_least(0.35), departs=f"{FLOW}; {POWER}; {ERROR}.")
     def harmful_error(main):
-        """For q = 2 and 3 it is harmful at n SNR^q = 0.3: the test error is {criterion}."""
+        """For q = 2 and 3 overfitting is harmful at n SNR^q = 0.3. The test error is {criterion}."""
         return _at(LOW, main.simulated.test_error)
 
     @claim(*HARMFUL, at_least(0.1), departs=f"{FLOW}; {POWER}.")
     def harmful_loss(main):
-        """There the test loss is {criterion}."""
+        """For q = 2 and 3 and n SNR^q = 0.3 the test loss is {criterion}."""
         return _at(LOW, main.simulated.test_loss)
 
     @claim(*BOUNDARY, between(-1.25, -0.75), resampled=True, departs=f"{FLOW}; {EPSILONS}.")
     def samples(samples):
-        """The boundary between them is at SNR ~ n^(-1/q) where d is as large as the theorems ask, n^4 or more: of SNR^q
-        the fitted power of n is {criterion}, for q = 2 and 3."""
+        """The boundary between benign and harmful is at SNR ~ n^(-1/q), if d is as large as the theorems ask: n^4 or
+        more. The slope of log SNR^q at the boundary against log n is {criterion}, for q = 2 and 3."""
         return _power_of_n(samples.simulated)
 
     @claim(*BOUNDARY, between(-1.25, -0.75), resampled=True, departs=f"{FLOW}; {EPSILONS}.")
     def q4_samples(fourth):
-        """So it is for q = 4: the fitted power of n is {criterion}."""
+        """For q = 4 too the boundary is at SNR ~ n^(-1/q). The slope of log SNR^q against log n is {criterion}."""
         return _power_of_n(_large(fourth.simulated))
 
     @claim(OWN, "own observation, where Cao et al. 2022 have -1 for larger d", between(-0.95, -0.4), resampled=True)
     def q4_overlaps(fourth):
-        """At d = 20000 it is not: the fitted power of n is {criterion}, for q = 4. There samples overlap by sqrt(n/d),
-        more than the scale of the start, 0.01, so that those which are memorised may speed up the others."""
+        """For q = 4 and d = 20000 the boundary is not yet there. The slope of log SNR^q against log n is {criterion}.
+        Samples overlap by sqrt(n/d), which is more than the scale 0.01 of the start, so that memorised samples may
+        speed up others."""
         return _power_of_n(fourth.simulated.sel(d=2e4))
 
     @claim(*RACE, within(0.2, absolute=True), resampled=True)
     def race_samples(samples):
-        """For q = 2 and 3 the power of n at these sizes is that which the race predicts, {criterion}."""
+        """For q = 2 and 3 the slope of log SNR^q against log n is what the race predicts for these sizes,
+        {criterion}."""
         return _power_of_n(samples.simulated) - _power_of_n(samples.predicted)
 
     @claim(*RACE, between(-0.1, 0.4), resampled=True)
     def race_q4_samples(fourth):
-        """For q = 4 the power is above that which the race predicts, by {criterion}: that the law is not reached at
-        d = 20000 is not the race's doing."""
+        """For q = 4 the slope is above what the race predicts, by {criterion}. The race does not explain why the law is
+        not reached at d = 20000."""
         return _power_of_n(_large(fourth.simulated)) - _power_of_n(_large(fourth.predicted))
 
     @claim(*BOUNDARY, between(0.45, 0.55), resampled=True, departs=f"{FLOW}; {EPSILONS}.")
     def dimension(dimension):
-        """It is at |mu| ~ d^(1/2): the fitted power of d is {criterion}, for q = 2, 3 and 4."""
+        """The boundary is at |mu| ~ d^(1/2). The slope of log |mu| against log d is {criterion}, for q = 2, 3 and 4."""
         threshold = _threshold(dimension.simulated)
         return slope(threshold ** (1 / threshold.power) * np.sqrt(threshold.d), "d", least=4)
 
     @claim(*IDEA, at_least(np.log(10)), resampled=True, departs=f"{FLOW}; {POWER}; {LIMITS}.")
     def signal_dominates(main):
-        """At n SNR^q = 10 the signal dominates: the logarithm of the largest signal coefficient over the largest noise
-        coefficient is {criterion}, a factor of 10 (median over runs, on average over n)."""
+        """At n SNR^q = 10 the signal dominates. The logarithm of (largest signal coefficient / largest noise
+        coefficient) is {criterion}, a factor of 10 (median over runs, mean over n)."""
         ratio = main.simulated.signal_coefficient / main.simulated.noise_coefficient
         return _at(HIGH, np.log(ratio)).median("seed").mean("n")
 
     @claim(*IDEA, at_least(np.log(10)), departs=f"{FLOW}; {POWER}; {LIMITS}.")
     def noise_dominates(main):
-        """At n SNR^q = 0.3 the noise dominates: the logarithm of the largest noise coefficient over the largest signal
-        coefficient is {criterion}, a factor of 10."""
+        """At n SNR^q = 0.3 the noise dominates. The logarithm of (largest noise coefficient / largest signal
+        coefficient) is {criterion}, a factor of 10."""
         return _at(LOW, np.log(main.simulated.noise_coefficient / main.simulated.signal_coefficient))
 
     @claim(*BENIGN, at_most(0.05), departs=f"{FLOW}; {ERROR}.")
     def q4_benign(main):
-        """For q = 4 the transition is wider: the test error is {criterion} at n SNR^q = 30."""
+        """For q = 4 the transition is wider. At n SNR^q = 30 the test error is {criterion}."""
         return main.simulated.test_error.sel(power=4, signal_strength=STRENGTHS[-1])
 
     @claim(*HARMFUL, at_least(0.35), departs=f"{FLOW}; {ERROR}.")
     def q4_harmful(main):
-        """For q = 4 the test error is {criterion} at n SNR^q = 0.1."""
+        """For q = 4 and n SNR^q = 0.1 the test error is {criterion}."""
         return main.simulated.test_error.sel(power=4, signal_strength=STRENGTHS[0])
 
     @claim(*RACE, at_least(0.2), resampled=True)
     def race(open):
-        """For q = 3 the race at initialisation knows more of a run than n and n SNR^q do: at equal n and n SNR^q, where
-        the theory gives benign overfitting a probability of 10% to 90%, it is more frequent by {criterion} among the
-        runs that the race calls benign than among the others."""
+        """The start of a run says more than n and n SNR^q do (q = 3). Compare runs of equal n and n SNR^q, where the
+        theory gives benign overfitting a probability of 10% to 90%. It is more frequent by {criterion} among the runs
+        that the race at initialisation calls benign than among the others."""
         return _skill(open, 3)
 
     @claim(*RACE, at_least(0.2), resampled=True)
     def race_q4(open):
-        """So it is for q = 4, by {criterion}."""
+        """For q = 4 too the race at initialisation says more than n and n SNR^q do. Benign overfitting is more frequent
+        by {criterion} among the runs that it calls benign than among the others."""
         return _skill(open, 4)
 
     @claim(
         *RACE,
         at_least(0.75),
-        known_negative="At n = 6 and n SNR^2 = 1 four in five runs are benign. The race compares the signal with the "
-        "noise of the training samples; of that a fresh sample meets a part of about 1/sqrt(d), so that a signal which "
-        "has lost may still be the larger one. From n = 30 on the rule is right.",
+        known_negative=(
+            "At n = 6 and n SNR^2 = 1 four in five runs are benign. The race compares the signal with the noise of "
+            "the training samples. A fresh sample meets only a part of about 1/sqrt(d) of that noise, so that a "
+            "signal which has lost the race may still be the larger one. From n = 30 on the rule is right."
+        ),
     )
     def race_q2(main):
-        """For q = 2 the race is the rule n SNR^2 > 2, whatever the start: at every n overfitting is harmful at n SNR^2
-        = 1 and benign at 4 in a share of the runs of {criterion}."""
+        """For q = 2 the race is the rule n SNR^2 > 2, whatever the start. At every n the share of runs for which the
+        rule is right, harmful at n SNR^2 = 1 and benign at 4, is {criterion}."""
         runs = main.simulated.sel(power=2, signal_strength=[1.0, 4.0])
         runs.sel(n=6)  # At the others it is right: without this n the claim is untested.
         return (runs.benign == runs.race_benign).astype(float)
@@ -349,11 +359,13 @@ class BenignOverfitting(Study):
         OWN,
         "a simpler race of signal against noise",
         at_least(0.8),
-        known_negative="About 70% are predicted. The pull on the signal falls with every sample that is memorised, "
-        "long before the slowest one is; times spread more the larger q is.",
+        known_negative=(
+            "About 70% of the runs are predicted. The pull on the signal falls with every sample that is memorised, "
+            "long before the slowest one is. The larger q is, the more the times spread."
+        ),
     )
     def slowest_sample(main):
-        """For q = 4 it is enough to compare the slower class with the slowest sample: the share of runs for which that
+        """For q = 4 it is enough to compare the slower class with the slowest sample. The share of runs for which that
         is right is {criterion}."""
         enough(main.simulated, "n", 2)
         runs = main.simulated.sel(power=4, signal_strength=STRENGTHS)
@@ -361,13 +373,15 @@ class BenignOverfitting(Study):
 
     @claim(*GROWTH, within(0.05), departs=CONSTANTS)
     def signal_growth(main):
-        """Early on the leading signal follows x <- x + eta (q |mu|^2 / 4m) x^(q-1) {criterion}, until it or the noise
-        has doubled (q = 3), at the strengths where the law lets it grow by more than 10% in every run."""
+        """Early on the leading signal follows x <- x + eta (q |mu|^2 / 4m) x^(q-1), {criterion} (q = 3). This is judged
+        until signal or noise has doubled, at strengths where the law lets the signal grow by more than 10% in every
+        run."""
         return _deviation(main, "signal_growth")
 
     @claim(*GROWTH, within(0.05), departs=CONSTANTS)
     def noise_growth(main):
-        """So does the leading noise with the rate q |xi|^2 / 2nm, {criterion}, where it grows by more than 10%."""
+        """Early on the leading noise follows the same law with q |xi|^2 / 2nm in place of q |mu|^2 / 4m, {criterion},
+        where it grows by more than 10%."""
         return _deviation(main, "noise_growth")
 
     def validate(self) -> None:

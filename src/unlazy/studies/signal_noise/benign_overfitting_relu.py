@@ -148,71 +148,77 @@ class BenignOverfittingRelu(Study):
             ylabel="coefficient",
             log="xy",
         ),
-        caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.",
+        caption="The lowest line is the formula with p = 1/2, the fraction of active pairs at the start.",
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
     def fit(main, width):
-        """Every network fits its training samples: the training loss, which stops at 0.02, is {criterion}."""
+        """Every network fits its training samples. Training stops at the loss 0.02, and the loss is then
+        {criterion}."""
         return [main.simulated.training_loss, width.simulated.training_loss]
 
     @claim(*THEOREM, at_least(0.1))
     def harmful(main, width):
-        """At Lambda = n |mu|^4 / (sigma^4 d) = 0.3 overfitting is harmful: the test error is {criterion}."""
+        """At Lambda = n |mu|^4 / (sigma^4 d) = 0.3 overfitting is harmful. The test error is {criterion}."""
         return [part.simulated.test_error.sel(signal_level=0.3) for part in (main, width)]
 
     @claim(*THEOREM, at_most(0.0))
     def benign(main):
-        """At Lambda = 3 and 10 it is benign: the test error is above exp(-Lambda/2) by {criterion} (the factor 1/2 is
-        the project's choice; the theorem leaves it open)."""
+        """At Lambda = 3 and 10 overfitting is benign. The test error less exp(-Lambda/2) is {criterion}. The theorem
+        leaves the factor 1/2 open; it is this project's choice."""
         error = main.simulated.test_error.sel(signal_level=[3.0, 10.0])
         return error - np.exp(-error.signal_level / 2)
 
     @claim(*THEOREM, between(-0.3, -0.2), resampled=True)
     def samples(samples):
-        """The signal that keeps the error at 0.1 falls as |mu| ~ n^(-1/4): the fitted power of n is {criterion}."""
+        """The signal that keeps the error at 0.1 falls as |mu| ~ n^(-1/4). The slope of log |mu| against log n is
+        {criterion}."""
         return slope(_threshold(samples.simulated), "n", least=4)
 
     @claim(*THEOREM, between(0.2, 0.3), resampled=True)
     def dimension(dimension):
-        """It grows as |mu| ~ d^(1/4): the fitted power of d is {criterion}."""
+        """The signal that keeps the error at 0.1 grows as |mu| ~ d^(1/4). The slope of log |mu| against log d is
+        {criterion}."""
         return slope(_threshold(dimension.simulated), "d", least=4)
 
     @claim(*FORMULA, within(0.15))
     def formula_measured(main, width):
-        """With the fraction p of active pairs of the run, error = P(h(z) - h(z') < -sqrt(Lambda/2)) gives the error
-        {criterion} at Lambda = 0.3 and 1."""
+        """Let p be the fraction of active pairs, measured in the run. At Lambda = 0.3 and 1 the test error is P(h(z) -
+        h(z') < -sqrt(Lambda/2)), {criterion}."""
         found = [part.simulated.sel(signal_level=LOW) for part in (main, width)]
         return [data.test_error / _formula(data, data.active_fraction) - 1 for data in found]
 
     @claim(*FORMULA, within(0.15))
     def formula(main, width):
-        """So it does, {criterion}, with nothing measured: p is predicted from n, d, start, step size and final loss."""
+        """The formula gives the test error also with nothing measured, {criterion}. The fraction p is then predicted
+        from n, d, start, step size and final loss."""
         return [over_theory(part, "test_error").sel(signal_level=LOW) for part in (main, width)]
 
     @claim(*FORMULA, within(0.04, absolute=True))
     def active(main, width):
-        """The fraction of active pairs, which does not depend on Lambda, is the predicted one {criterion}."""
+        """The fraction of active pairs does not depend on Lambda. It is the predicted one {criterion}."""
         return [difference(part, "active_fraction").mean("signal_level") for part in (main, width)]
 
     @claim(
         *FORMULA,
         within(0.15),
-        known_negative="It is low by a factor of 3 at Lambda = 1: overlaps between samples switch on inactive pairs, "
-        "and the more pairs are active the more the neurons of a class agree on a fresh noise patch.",
+        known_negative=(
+            "At Lambda = 1 it is too low by a factor of 3. Overlaps between samples switch inactive pairs on. The "
+            "more pairs are active, the more the neurons of a class agree on a fresh noise patch."
+        ),
     )
     def half_active(main):
-        """The formula with p = 1/2, its value at the start, is right {criterion} at Lambda = 0.3 and 1."""
+        """At Lambda = 0.3 and 1 the formula gives the error with p = 1/2, its value at the start, {criterion}."""
         return (main.simulated.test_error / _formula(main.simulated, 0.5) - 1).sel(signal_level=LOW)
 
     @claim("han2025tutorial", "slide on linear growth", within(0.05), departs=CONSTANTS)
     def linear_signal(growth):
-        """While logistic factors are 1/2 the signal grows linearly at first: gamma = t |mu|^2 / (4m) {criterion}."""
+        """At first logistic factors are 1/2 and the signal grows linearly: gamma = t |mu|^2 / (4m), {criterion}."""
         return over_theory(growth, "mean_signal_coefficient").isel(step=slice(4))
 
     @claim("han2025tutorial", "slide on linear growth", within(0.05), departs=CONSTANTS)
     def linear_noise(growth):
-        """So does the noise of active pairs: rho = t sigma^2 d / (2nm) {criterion}."""
+        """At first the noise of active pairs grows linearly too: rho = t sigma^2 d / (2nm), {criterion}."""
         return over_theory(growth, "mean_noise_coefficient").isel(step=slice(4))
 
     def validate(self) -> None:

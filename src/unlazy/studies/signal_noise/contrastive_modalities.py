@@ -43,12 +43,12 @@ class ContrastiveModalities(Study):
     sqrt(2) and 2 apart, at which the rate of the signal is from a tenth to ten times that of the noise.
     """
 
-    question = "Why does contrastive learning find the shared signal with two modalities and not with one?"
+    question = "Why does contrastive learning find the shared signal with two modalities, and not with one?"
     sources = cite("huang2024contrastive", "han2025tutorial")
     departs = (
-        "Choices that the slide leaves open: negatives are the samples of the other class, the partner's embedding is "
-        "held fixed in the gradient, and training stops at the loss 0.1; of its two limits, one part near 0 and the "
-        "other above a constant, the ratio of the largest signal to the largest noise is judged."
+        "The slide leaves some choices open. Here negatives are the samples of the other class, the partner's "
+        "embedding is held fixed in the gradient, and training stops at the loss 0.1. The slide has two limits, one "
+        "part near 0 and the other above a constant; judged is the ratio of the largest signal to the largest noise."
     )
     precision = "float32"
 
@@ -123,7 +123,7 @@ class ContrastiveModalities(Study):
 
     @claim(OWN, "precondition of the claims below", at_most(0.1))
     def fit(main, single):
-        """Training succeeds: the contrastive loss at its end over that at its start, log(1 + n/2), is {criterion}, on
+        """Training succeeds. The ratio of the final contrastive loss to the first, log(1 + n/2), is {criterion}, on
         average over gains and strengths."""
         found = (part.simulated for part in (main, single))
         losses = [data.contrastive_loss / np.log1p(parameter(data, "n") / 2) for data in found]
@@ -131,65 +131,70 @@ class ContrastiveModalities(Study):
 
     @claim(*THEOREMS, at_most(-1.0))
     def single_memorises(single):
-        """One modality memorises noise at every strength from 0.15 to 1.2: the largest signal is a tenth of the largest
-        noise or less, the mean logarithm to base 10 of their ratio {criterion}."""
+        """One modality memorises noise at every strength from 0.15 to 1.2. The mean of log10(largest signal / largest
+        noise) is {criterion}."""
         return np.log10(single.simulated.balance)
 
     @claim(
         *THEOREMS,
         at_most(1.0),
         resampled=True,
-        known_negative="The slide's n SNR^2 = Theta(1) hides a constant: the condition is C > 2/(n SNR^2), which is "
-        "C > 1 at n SNR^2 = 2 only, and more at a start of finite size (claims threshold and small-start).",
+        known_negative=(
+            "The slide's n SNR^2 = Theta(1) hides a constant. The condition is C > 2/(n SNR^2), which is C > 1 at n "
+            "SNR^2 = 2 alone. A start of finite size asks for more (claims threshold and small-start)."
+        ),
     )
     def slide(main):
-        """Signal is learned where C > 1: the gain from which on it is larger than the noise is {criterion} at
-        every strength."""
+        """The signal is learned where C > 1. The gain C from which on it exceeds the noise is {criterion} at every
+        strength."""
         return _threshold(main.simulated)
 
     @claim(*RATES, between(-1.1, -0.9), resampled=True)
     def power(main):
-        """The gain that is needed falls as 1/(n SNR^2) with the strength: from sigma_0 = 1e-24 the fitted power is
+        """The gain C that is needed falls as 1/(n SNR^2) with the strength. From sigma_0 = 1e-24 the fitted power is
         {criterion}."""
         return slope(_threshold(main.simulated).sel(initial_deviation=1e-24), "signal_strength", least=4)
 
     @claim(*RATES, within(0.25), resampled=True)
     def threshold(main):
-        """At every strength and start up to 1e-8 it is (2/x) log(1/s)/log(1/r), at which signal and noise of
-        first sizes s and r come to order one together, {criterion}."""
+        """Let s and r be the first sizes of signal and noise, and x = n SNR^2. Both come to order one together at C =
+        (2/x) log(1/s)/log(1/r). At every strength and start up to 1e-8 this is the gain that is needed, {criterion}."""
         data = main.simulated.sel(initial_deviation=[1e-8, 1e-24])
         return _threshold(data) / _threshold(main.predicted) - 1
 
     @claim(*RATES, between(1.0, 1.25), resampled=True)
     def small_start(main):
-        """From a very small start, sigma_0 = 1e-24, the condition is C > 2/(n SNR^2): the gain that is needed over that
-        is {criterion}, on average over strengths."""
+        """From the very small start sigma_0 = 1e-24 the condition is C > 2/(n SNR^2). The gain that is needed is
+        {criterion} times that, on average over strengths."""
         found = _threshold(main.simulated).sel(initial_deviation=1e-24)
         return (found * found.signal_strength / 2).mean("signal_strength")
 
     @claim(
         *THEOREMS,
         at_least(0.15),
-        departs="The slide has no test error: that of a ridge probe of 200 labelled samples is judged.",
+        departs="The slide has no test error; judged is that of a ridge probe of 200 labelled samples.",
     )
     def single_probe(single):
-        """Up to the strength 0.6 a linear probe of one modality fails: its test error is {criterion}."""
+        """Up to the strength 0.6 a linear probe of one modality fails. Its test error is {criterion}."""
         return single.simulated.probe_error.sel(signal_strength=[0.15, 0.3, 0.6])
 
     @claim(
         *THEOREMS,
         at_most(0.02),
-        departs="The same probe, and for C n SNR^2/2 > 1.25 log(1/s)/log(1/r) where the slide asks for C > 1.",
+        departs=(
+            "The same probe as for one modality. It is asked for where C n SNR^2/2 > 1.25 log(1/s)/log(1/r); the "
+            "slide asks for C > 1."
+        ),
     )
     def multi_probe(main):
-        """The probe of two succeeds wherever C is 25% or more above the predicted gain: its test error is
+        """The probe of two modalities succeeds wherever C is at least 25% above the predicted gain. Its test error is
         {criterion}."""
         return kept(main.simulated.probe_error, main.predicted.threshold_gain * 1.25 <= main.predicted.signal_gain)
 
     @claim(*RATES, within(0.02))
     def growth(main):
-        """From sigma_0 = 1e-24 the signal of two modalities grows by the factor 1 + eta r n/(n + 2) per step, r =
-        C n SNR^2/2 up to 4 in units of sigma^2 d/n, {criterion}."""
+        """Let r = C n SNR^2/2, up to 4, in units of sigma^2 d/n. From sigma_0 = 1e-24 the signal of two modalities
+        grows by the factor 1 + eta r n/(n + 2) per step, {criterion}."""
         rates = main.predicted.signal_gain * main.predicted.signal_strength / 2
         return kept(over_theory(main, "signal_growth_factor").sel(initial_deviation=1e-24), rates <= 4)
 

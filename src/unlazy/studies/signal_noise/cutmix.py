@@ -41,8 +41,8 @@ class Cutmix(Study):
     question = "Do Cutout and CutMix learn features so rare that plain gradient descent memorises their samples?"
     sources = cite("oh2024cutmix", "han2025tutorial")
     departs = (
-        "The paper has leaky ReLU, two neurons and features of each class; the claims are its theorems' qualitative "
-        "content."
+        "The paper has leaky ReLU, two neurons, and features of each class. The claims are what its theorems say in "
+        "words."
     )
     chunk_width = 32
 
@@ -91,7 +91,7 @@ class Cutmix(Study):
 
     @claim("oh2024cutmix", "theorem on plain training", at_least(0.4))
     def plain_rare(main):
-        """Plain gradient descent learns neither of the rarer features: the errors are {criterion}."""
+        """Plain gradient descent learns neither the rare nor the rarest feature. The errors are {criterion}."""
         return _arms(main).feature_error.sel(augmentation=NONE, feature=[RARE, RAREST])
 
     @claim("oh2024cutmix", "theorem on Cutout training", at_most(0.05))
@@ -106,12 +106,13 @@ class Cutmix(Study):
 
     @claim("oh2024cutmix", "theorem on CutMix training", at_most(0.05))
     def cutmix_rarest(main):
-        """CutMix learns both: the errors are {criterion}."""
+        """CutMix learns both the rare and the rarest feature. The errors are {criterion}."""
         return _arms(main).feature_error.sel(augmentation=CUTMIX, feature=[RARE, RAREST])
 
     @claim("oh2024cutmix", "theorem on CutMix training", at_least(0.5))
     def cutmix_even(main):
-        """CutMix learns features evenly: the rarest one's coefficient over the common one's is {criterion}."""
+        """CutMix learns features evenly. The ratio of the rarest one's coefficient to the common one's is
+        {criterion}."""
         learned = _arms(main).feature_coefficient.sel(augmentation=CUTMIX)
         return learned.sel(feature=RAREST) / learned.sel(feature=COMMON)
 

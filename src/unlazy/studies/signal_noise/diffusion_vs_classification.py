@@ -65,9 +65,12 @@ class DiffusionVsClassification(Study):
     which there is no theory here.
     """
 
-    question = "Does a denoiser learn signal and noise in another proportion than a classifier of the same samples?"
+    question = (
+        "A denoiser and a classifier learn from the same samples. Do they learn signal and noise in different "
+        "proportions?"
+    )
     sources = cite("han2025diffusion", "han2025tutorial")
-    departs = "The denoiser is trained at one diffusion time, where the talk's loss is a mean over times."
+    departs = "The denoiser is trained at one diffusion time; the talk's loss is a mean over times."
     chunk_width = 16
 
     signal_strength: float = signal_strength(1.0, above=0, high=1e4, paired=True)
@@ -160,101 +163,108 @@ class DiffusionVsClassification(Study):
 
     @claim(*DENOISER, PROPORTIONAL, theory=True)
     def point_proportional(main):
-        """There is a stationary point, with all neurons alike, at which signal and noise are in proportion: at the
-        diffusion time t = 5 the slope of log |<w,mu>|/|<w,xi>| in log n SNR^2 is {criterion}."""
+        """There is a stationary point with all neurons alike at which signal and noise are in proportion to n SNR^2. At
+        the diffusion time t = 5 the slope of log(|<w,mu>|/|<w,xi>|) against log(n SNR^2) is {criterion}."""
         return _exponent(main.predicted.symmetric_balance, LATE)
 
     @claim(
         *DENOISER,
         PROPORTIONAL,
         theory=True,
-        known_negative="Where the patches dominate the diffusion noise this point balances the two patches: as t tends "
-        "to 0 the ratio stays between 0.72 and 1.40 for all n SNR^2 and is 1 at n SNR^2 = 2. The proportion needs "
-        "e^(-2t) max(sigma^2 d/n, |mu|^2) << 1.",
+        known_negative=(
+            "Where the patches are larger than the diffusion noise this point balances the two patches. As t tends to"
+            " 0 the ratio stays between 0.72 and 1.40 for all n SNR^2, and is 1 at n SNR^2 = 2. The proportion needs "
+            "e^(-2t) max(sigma^2 d/n, |mu|^2) << 1."
+        ),
     )
     def point_small_time(main):
-        """So it is at t = 2: the slope is {criterion}."""
+        """At t = 2 too the stationary point has signal and noise in proportion. The slope of log(|<w,mu>|/|<w,xi>|)
+        against log(n SNR^2) is {criterion}."""
         return _exponent(main.predicted.symmetric_balance, EARLY)
 
     @claim(*EQUATIONS, within(0.05))
     def point_equations(main):
-        """Descent from neurons that are alike ends there: two equations for orthogonal patches give the ratio on drawn
-        samples at every signal strength and time, {criterion}."""
+        """Descent from neurons that are alike ends at this point. Two equations for orthogonal patches give the ratio
+        on drawn samples at every signal strength and time, {criterion}."""
         return over_theory(main, "symmetric_balance")
 
     @claim(OWN, "precondition of all claims on the denoiser", at_most(1e-4))
     def converged(main):
-        """Both descents have come to their end: |gradient| |W| / |loss| is {criterion}."""
+        """Both descents have come to their end. The number |gradient| |W| / |loss| is {criterion}."""
         return main.simulated.gradient_norm
 
     @claim(*DENOISER, PROPORTIONAL, departs=TRAINED)
     def trained_proportional(main):
-        """Gradient descent from small random weights ends with signal and noise in proportion too: at t = 5 the slope
-        is {criterion}."""
+        """Gradient descent from small random weights also ends with signal and noise in proportion. At t = 5 the slope
+        of log(|<w,mu>|/|<w,xi>|) against log(n SNR^2) is {criterion}."""
         return _exponent(main.simulated.denoiser_balance, LATE)
 
     @claim(
         *DENOISER,
         PROPORTIONAL,
         departs=TRAINED,
-        known_negative="As t tends to 0 every neuron learns signal and noise alike, ratio 1; in between the exponent "
-        "is an average over the crossover, about 0.8 at e^(2t) = d/n.",
+        known_negative=(
+            "As t tends to 0 every neuron learns signal and noise alike, with the ratio 1. In between the exponent is"
+            " an average over the crossover, about 0.8 at e^(2t) = d/n."
+        ),
     )
     def trained_small_time(main):
-        """So it does at t = 2: the slope is {criterion}."""
+        """At t = 2 too gradient descent from small random weights ends with signal and noise in proportion. The slope
+        is {criterion}."""
         return _exponent(main.simulated.denoiser_balance, EARLY)
 
     @claim(*EQUATIONS, within(0.05))
     def trained_equations(main):
-        """From t = 3.5 on it ends with neurons of equal overlaps, lengths and angles whose parts outside the span of
-        the patches add up to 0: the least loss of such neurons gives its ratio at every signal strength,
+        """From t = 3.5 on descent ends with neurons of equal overlaps, lengths and angles, whose parts outside the span
+        of the patches add up to 0. The least loss of such neurons gives the ratio at every signal strength,
         {criterion}."""
         return over_theory(main, "denoiser_balance").sel(time=[MIDDLE, LATE])
 
     @claim(*EQUATIONS, within(0.05))
     def depth(main):
-        """Its loss is as many times below that of the theorem's point as they say, 1.8 for 10 neurons at large t,
-        {criterion}."""
+        """The loss at the end of descent is lower than that of the theorem's point, by the factor that these equations
+        give, {criterion}. For 10 neurons at large t it is 1.8."""
         return over_theory(main, "relative_depth").sel(time=[MIDDLE, LATE])
 
     @claim(*EQUATIONS, at_most(0.05))
     def depth_at_small_time(main):
-        """At t = 2 it is as deep, or deeper where a neuron has turned: the share by which it is shallower than the
-        equations say, 0 where it is not, is {criterion}."""
+        """At t = 2 descent ends as deep as the equations say, or deeper where a neuron has turned. The share by which
+        it is shallower, 0 where it is not, is {criterion}."""
         return (-over_theory(main, "relative_depth").sel(time=EARLY)).clip(min=0)
 
     @claim(OWN, "precondition of the claims below", at_most(0.06))
     def classifier_fit(main):
-        """The classifier fits its samples: the training loss is {criterion}."""
+        """The classifier fits its samples. The training loss is {criterion}."""
         return main.simulated.classifier_loss
 
     @claim(*CLASSIFIER, at_most(0.05), departs=FLOW)
     def noise_dominates(main):
-        """At n SNR^2 = 0.3 the classifier, of 16 neurons of each class or more, learns noise alone: the largest signal
-        over the largest noise is {criterion}."""
+        """At n SNR^2 = 0.3 a classifier with 16 or more neurons of each class learns noise alone. The ratio of the
+        largest signal to the largest noise is {criterion}."""
         return _classified(main).sel(signal_strength=0.3)
 
     @claim(*CLASSIFIER, at_least(np.log(20.0)), departs=FLOW)
     def signal_dominates(main):
-        """At n SNR^2 = 10 it learns signal alone: the logarithm of the largest signal over the largest noise is
+        """At n SNR^2 = 10 the classifier learns signal alone. The logarithm of (largest signal / largest noise) is
         {criterion}, a factor of 20."""
         return np.log(_classified(main).sel(signal_strength=10.0))
 
     @claim(OWN, "contrast with the denoiser's proportion", at_least(2.0))
     def jump(main):
-        """From n SNR^2 = 1 to 4 its ratio rises as a power of {criterion}, where the denoiser's is proportional."""
+        """From n SNR^2 = 1 to 4 the classifier's ratio of signal to noise rises as a power of n SNR^2 that is
+        {criterion}. The denoiser's ratio is proportional to it."""
         return slope(_classified(main).sel(signal_strength=[1.0, 1.5, 2.5, 4.0]), "signal_strength", least=4)
 
     @claim(*TALK, between(-np.log(2.0), np.log(2.0)))
     def proportion(main):
-        """The trained denoiser learns both at every signal strength, at t = 5 in proportion: the logarithm of its
-        ratio over n SNR^2 / 2 is {criterion}, a factor of 2."""
+        """The trained denoiser learns signal and noise at every strength, at t = 5 in proportion. The logarithm of its
+        ratio divided by n SNR^2 / 2 is {criterion}, a factor of 2."""
         data = main.simulated
         return np.log(data.denoiser_balance.sel(time=LATE) / _proportional(data))
 
     @claim(*TALK, at_least(np.log(5.0)))
     def picture(main):
-        """The classifier learns one of the two: at n SNR^2 = 0.1, 0.3, 10 and 20 the logarithm of its ratio is farther
+        """The classifier learns one of the two. At n SNR^2 = 0.1, 0.3, 10 and 20 the logarithm of its ratio is farther
         from 0 than the denoiser's at any of the times, by {criterion}, a factor of 5."""
         names = "classifier_balance", "denoiser_balance"
         one, both = (abs(np.log(_classified(main, name).sel(signal_strength=FAR))) for name in names)

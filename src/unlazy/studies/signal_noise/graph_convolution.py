@@ -21,7 +21,7 @@ GROUPS = (OWN, "groups of D nodes are n/D samples of sqrt(D) SNR, in the race af
 KEPT = (OWN, "noise that neighbours memorise together, whose growth falls with h too")
 DEPARTS = (
     "The source has a factor up to constants and logarithms; gradient flow at its own pace replaces gradient descent; "
-    "all nodes have as many neighbours, where the source draws every edge by itself"
+    "all nodes have equally many neighbours, while the source draws every edge by itself"
 )
 SMALL_LOSS = 0.3
 """6 epsilon for the training loss epsilon = 0.05, as in the study benign-overfitting."""
@@ -77,7 +77,7 @@ class GraphConvolution(Study):
     random. Benign is a test loss of at most 0.3.
     """
 
-    question = "How much less signal does a network need that averages over the neighbours in a graph?"
+    question = "A network averages over the neighbours in a graph. How much less signal does it need?"
     sources = cite("huang2023graph", "cao2022")
     history = (
         Change(
@@ -136,38 +136,40 @@ class GraphConvolution(Study):
         ),
         _against_nodes(SEPARATE, "fourth_groups", "groups"),
         _against_nodes(RANDOM, "fourth", "random neighbours"),
-        caption="The theory is the race on n/D samples, with the gain of the law; it is exact in law for groups alone.",
+        caption="The theory is the race on n/D samples with the gain of the law. It is exact in law for groups alone.",
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.06))
     def fit(main):
-        """Every network fits its training nodes: the training loss, which stops at 0.05, is {criterion} (q = 3)."""
+        """Every network fits its training nodes. Training stops at the loss 0.05, and the loss is then {criterion} (q =
+        3)."""
         return main.simulated.training_loss
 
     @claim(*GAIN, between(-0.75, -0.25), resampled=True, departs=f"{DEPARTS}.")
     def random_neighbours(main):
-        """With random neighbours of the same class the boundary n SNR^q falls as D^-((q-2)/2): for q = 3 the fitted
-        power of D is {criterion}."""
+        """With D random neighbours of the same class the boundary n SNR^q falls as D^(-(q-2)/2). For q = 3 the slope of
+        log(n SNR^q) against log D is {criterion}."""
         return _power(main, 3, RANDOM)
 
     @claim(*GAIN, between(-1.25, -0.75), resampled=True, departs=f"{DEPARTS}.")
     def q4_random_neighbours(fourth):
-        """For q = 4 it is {criterion}."""
+        """For q = 4 and random neighbours the slope of log(n SNR^q) at the boundary against log D is {criterion}."""
         return _power(fourth, 4, RANDOM)
 
     @claim(*GAIN, between(-0.75, -0.25), resampled=True, departs=f"{DEPARTS}, and they are separate groups.")
     def groups(main):
-        """On separate groups of D nodes the fitted power of D is {criterion} for q = 3."""
+        """On separate groups of D nodes the boundary falls alike. For q = 3 the slope of log(n SNR^q) against log D is
+        {criterion}."""
         return _power(main, 3, SEPARATE)
 
     @claim(*GAIN, between(-1.25, -0.75), resampled=True, departs=f"{DEPARTS}, and they are separate groups.")
     def q4_groups(fourth_groups):
-        """For q = 4 it is {criterion}."""
+        """For q = 4 and separate groups the slope of log(n SNR^q) at the boundary against log D is {criterion}."""
         return _power(fourth_groups, 4, SEPARATE)
 
     @claim(*GROUPS, between(1 / 1.5, 1.5), resampled=True)
     def race(main):
-        """On groups the boundary itself is that of the race of signal against noise on n/D samples: their ratio is
+        """On groups the boundary is that of the race of signal against noise on n/D samples. The ratio of the two is
         {criterion} (geometric mean over D), for q = 3."""
         found, theory = (
             _boundary(needs(data, power=3).sel(graph=SEPARATE)) for data in (main.simulated, main.predicted)
@@ -176,20 +178,20 @@ class GraphConvolution(Study):
 
     @claim(*GAIN, at_least(SMALL_LOSS), departs=f"{DEPARTS}.")
     def harmful_without(main):
-        """At n SNR^3 = 1, halfway between the boundaries, overfitting without a graph is harmful: the test loss is
+        """At n SNR^3 = 1, halfway between the boundaries, overfitting without a graph is harmful. The test loss is
         {criterion}."""
         return needs(main.simulated, power=3).test_loss.sel(signal_strength=BETWEEN, neighbours=1)
 
     @claim(*GAIN, at_most(SMALL_LOSS), departs=f"{DEPARTS}.")
     def benign_with(main):
-        """There it is benign with a graph of D = 16, of either kind: the test loss is {criterion}."""
+        """At n SNR^3 = 1 overfitting is benign with a graph of D = 16 of either kind. The test loss is {criterion}."""
         return needs(main.simulated, power=3).test_loss.sel(signal_strength=BETWEEN, neighbours=16)
 
     @claim(*KEPT, between(-3, -1), resampled=True)
     def homophily_power(mixed):
-        """Neighbours of the other class cost signal, but they also keep nodes from memorising together: the fitted
-        power of h of the boundary n SNR^3 is {criterion}, from -q, that of noise which every node memorises alone, to
-        the law's -(q-2)."""
+        """Neighbours of the other class cost signal, but they also keep nodes from memorising together. The slope of
+        log(n SNR^3) at the boundary against log h is {criterion}. The lower end -q is for noise that every node
+        memorises alone, the upper end -(q-2) is the law's."""
         return slope(_boundary(needs(mixed.simulated, power=3)), "homophily", least=4)
 
     def validate(self) -> None:

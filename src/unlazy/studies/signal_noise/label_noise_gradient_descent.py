@@ -84,7 +84,7 @@ class LabelNoiseGradientDescent(Study):
     Both arms share data, start and test noise.
     """
 
-    question = "Does flipping labels at random in training keep a network from memorising noise when the SNR is low?"
+    question = "The SNR is low. Does flipping labels at random in training keep a network from memorising noise?"
     sources = cite("huang2025labels", "han2025tutorial")
 
     flip_probability: float = value(NOISY, "probability of a flip", symbol="p", low=0, high=0.49, paired=True)
@@ -191,65 +191,66 @@ class LabelNoiseGradientDescent(Study):
 
     @claim("huang2025labels", "", at_least(0.4), resampled=True)
     def gradient_descent(main):
-        """At n SNR^2 = 0.2 and 0.5 gradient descent fits its samples and guesses: the test error is {criterion} (median
-        over runs)."""
+        """At n SNR^2 = 0.2 and 0.5 gradient descent fits its samples and guesses on fresh ones. The test error is
+        {criterion} (median over runs)."""
         return _ends(main)[0].test_error.median("seed")
 
     @claim("huang2025labels", "", at_most(0.01))
     def gradient_descent_fits(main):
-        """Its training loss is {criterion}."""
+        """The training loss of gradient descent is {criterion}."""
         return _ends(main)[0].training_loss
 
     @claim("huang2025labels", "", at_most(0.05), resampled=True)
     def label_noise(main):
-        """From the same start and samples label-noise gradient descent generalises: the test error is {criterion}
+        """From the same start and samples label-noise gradient descent generalises. The test error is {criterion}
         (median over runs)."""
         return _ends(main)[1].test_error.median("seed")
 
     @claim(OWN, "value of the constant loss of Huang et al. 2025", within(0.03, absolute=True), resampled=True)
     def plateau(main):
-        """Its training loss ends at -log(1-p), {criterion} (median over runs), where the pulls of true and flipped
-        labels cancel."""
+        """With label noise the training loss ends at -log(1-p), where the pulls of true and flipped labels cancel. It
+        is right {criterion} (median over runs)."""
         at = {"flip_probability": NOISY, "signal_strength": WEAK}
         loss = main.simulated.training_loss.sel(at).isel(step=slice(-RECORDS // 5, None)).mean("step")
         return loss.median("seed") - main.predicted.plateau.sel(at)
 
     @claim(*TABLE, at_least(np.log(10)), departs=ENDS)
     def signal_grows(main):
-        """Under label noise the signal is learned and the noise suppressed: the logarithm of max gamma over max rho is
+        """Under label noise the signal is learned and the noise suppressed. The logarithm of (max gamma / max rho) is
         {criterion}, a factor of 10."""
         noisy = _ends(main)[1]
         return np.log(noisy.signal_coefficient / noisy.noise_coefficient)
 
     @claim(*TABLE, at_least(np.log(10)), resampled=True)
     def noise_dominates(main):
-        """Without it noise dominates: the logarithm of max rho over max gamma is {criterion}, a factor of 10 (median
-        over runs)."""
+        """Without label noise the noise dominates. The logarithm of (max rho / max gamma) is {criterion}, a factor of
+        10 (median over runs)."""
         plain = _ends(main)[0]
         return np.log(plain.noise_coefficient / plain.signal_coefficient).median("seed")
 
     @claim(OWN, WALK, within(0.15), resampled=True)
     def takeover(main):
-        """Label noise needs more steps the weaker the signal is: those after which the mean test error is 1/4 are the
-        theory's, {criterion}, at each n SNR^2 from 0.05 to 0.32."""
+        """The weaker the signal, the more steps label noise needs. The number of steps after which the mean test error
+        is 1/4 is that of the theory, {criterion}, at each n SNR^2 from 0.05 to 0.32."""
         return _both(_takeover, main, flip_probability=NOISY, signal_strength=STRENGTHS[:5])
 
     @claim(OWN, WALK, within(0.1), resampled=True)
     def takeover_power(main):
-        """They fall with n SNR^2: the fitted power, which is -1 but for logarithms, is the theory's {criterion}."""
+        """This number of steps falls with n SNR^2. The fitted power is that of the theory {criterion}; it is -1 but for
+        logarithms."""
         at = {"flip_probability": NOISY, "signal_strength": STRENGTHS[:5]}
         return _both(lambda data: slope(_takeover(data, **at), "signal_strength", least=4), main)
 
     @claim(OWN, WALK, within(0.1), resampled=True)
     def step_size_power(step_size):
-        """They fall with the step size, for the signal lives on the flips' second order: the fitted power is the
-        theory's {criterion}."""
+        """This number of steps falls with the step size, because the signal lives on the second order of the flips. The
+        fitted power is that of the theory {criterion}."""
         return _both(lambda data: slope(_takeover(data), "relative_step_size", least=4), step_size)
 
     @claim(*TABLE, within(0.1), resampled=True, departs="The rate of the exponential growth is this project's.")
     def exponential(main):
-        """The signal grows exponentially while noise is at rest: log max gamma grows between some 100 and 400 steps by
-        what the theory has, {criterion}, at n SNR^2 of 0.05 to 0.125."""
+        """The signal grows exponentially while noise is at rest. From some 100 to 400 steps log(max gamma) grows as the
+        theory says, {criterion}, at n SNR^2 of 0.05 to 0.125."""
         at = {"flip_probability": NOISY, "signal_strength": WEAKEST}
         size = np.log(main.simulated.signal_coefficient.sel(at)).mean("seed")
         growth = np.log(np.expm1(main.predicted.log_signal_growth.sel(at)))
@@ -260,27 +261,30 @@ class LabelNoiseGradientDescent(Study):
 
     @claim(OWN, WALK, within(0.15), resampled=True)
     def threshold(dimension):
-        """Gradient descent needs n SNR^2 of order 1 however long it runs: that at which its test error is 1/4 is the
-        theory's, {criterion}, at each d."""
+        """Gradient descent needs n SNR^2 of order 1 however long it runs. The n SNR^2 at which its test error is 1/4 is
+        that of the theory, {criterion}, at each d."""
         return _both(_threshold, dimension)
 
     @claim(OWN, WALK, within(0.1), resampled=True)
     def threshold_power(dimension):
-        """As a length |mu| it grows with d nearly as n SNR^2 = const, by d^(1/2): the fitted power is the theory's,
-        {criterion}, which is smaller by the logarithms."""
+        """As a length, this threshold |mu| grows with d nearly as d^(1/2), which is n SNR^2 = const. The fitted power
+        is that of the theory, {criterion}, which is smaller because of logarithms."""
         return _both(_length_power, dimension)
 
     @claim(
         OWN,
         "own question",
         at_most(0.05),
-        known_negative="A step multiplies a noise pre-activation by 1 + 2 s eta d/nm, where s is 1/2 for a right label "
-        "and -1/2 for a flipped one at first. Beyond eta = nm/d the first flip makes it negative: the neuron is then "
-        "dead on that sample and keeps its noise, which fresh noise meets the less the larger d is: at d = 100 n the "
-        "error was 0.004.",
+        known_negative=(
+            "A step multiplies a noise pre-activation by 1 + 2 s eta d/nm. At first s is 1/2 for a right label and "
+            "-1/2 for a flipped one. Beyond eta = nm/d the first flip makes the pre-activation negative: the neuron "
+            "is then dead on that sample and keeps its noise. Fresh noise meets this the less the larger d is: at d ="
+            " 100 n the error was 0.004."
+        ),
     )
     def large_step(large):
-        """It generalises at a large step size too: at eta = 2nm/d and d = 25 n the test error is {criterion}."""
+        """Label-noise gradient descent generalises at a large step size too. At eta = 2nm/d and d = 25 n the test error
+        is {criterion}."""
         return large.simulated.test_error.isel(step=-1).sel(relative_step_size=2.0)
 
     def validate(self) -> None:

@@ -15,9 +15,9 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import in_settings
 
 REAL = ("han2025labels", "on CIFAR-10")
-SIZES = "Three convolutions on digits of 14 x 14 pixels by Adam, where the source has a VGG on CIFAR-10"
+SIZES = "Adam trains three convolutions on digits of 14 x 14 pixels; the source has a VGG on CIFAR-10"
 LATER = (
-    "The wrong labels are fitted later, but after as many steps most of them are. The sources train larger networks, "
+    "The wrong labels are fitted later, but after as many steps most of them are. The sources train larger networks "
     "with decaying step sizes, and judge the accuracy."
 )
 STRATEGIES = ("fresh_flip_probability", "radius")
@@ -62,7 +62,8 @@ class LabelNoiseImages(Study):
     """
 
     question = (
-        "Are the classes of real images learned before their wrong labels, and what keeps these from being learned?"
+        "Are the classes of real images learned before their wrong labels? What keeps the wrong labels from being "
+        "learned?"
     )
     sources = cite("han2025labels", "han2025tutorial", "huang2025labels", "foret2021")
     departs = f"{SIZES}."
@@ -154,48 +155,53 @@ class LabelNoiseImages(Study):
 
     @claim(*REAL, at_most(0.25))
     def first_stage(main):
-        """There is a step at which few wrong labels are fitted: where most of these images are given their true label,
-        the share of the wrong labels that is fitted is {criterion}, on average over shares of wrong labels."""
+        """There is a first stage, in which few wrong labels are fitted. At the step where most of the wrongly labelled
+        images are given their true label, the share of wrong labels that is fitted is {criterion}, on average over
+        shares of wrong labels."""
         return _seen(main).flipped_fit.mean("flip_probability")
 
     @claim(*REAL, at_least(0.5))
     def sees_through(main):
-        """There the share of the wrongly labelled images that are given their true label is {criterion}, on average."""
+        """In the first stage the network sees through wrong labels. The share of wrongly labelled images that are given
+        their true label is {criterion}, on average."""
         return _seen(main).flipped_recovered.mean("flip_probability")
 
     @claim(*REAL, at_least(0.95))
     def second_stage(main):
-        """At the end the share of the wrong labels that is fitted is {criterion}, on average."""
+        """In the second stage the wrong labels are memorised. At the end the share of them that is fitted is
+        {criterion}, on average."""
         return main.simulated.flipped_fit.isel(step=-1).mean("flip_probability")
 
     @claim("han2025labels", "two-stage theorem, Stage II", at_least(0.5))
     def fails_to_generalise(main):
-        """At the end the error on fresh images, over the share of wrong labels, is {criterion}."""
+        """At the end the network fails on fresh images. The ratio of its error to the share of wrong labels is
+        {criterion}."""
         end = main.simulated.held_out_accuracy.isel(step=-1)
         return (1 - end) / main.simulated.flip_probability
 
     @claim("han2025labels", "two-stage theorem, Stage I", at_least(0.0), departs=f"{SIZES}; the rule is our own.")
     def early_stopping(main):
-        """With 40% wrong labels, a run that is stopped when as many labels are fitted as are right has a higher
-        accuracy on fresh images than at its end: the difference is {criterion}."""
+        """With 40% wrong labels it helps to stop when as many labels are fitted as are right. The accuracy on fresh
+        images then, less that at the end, is {criterion}."""
         return _stopped(main) - _plain(main).held_out_accuracy.isel(step=-1)
 
     @claim(OWN, "own observation", at_least(0.0))
     def strategies_delay(main, strategies):
-        """Fresh flips and sharpness-aware steps delay the second stage: by so much fewer wrong labels are fitted, on
-        average over recorded steps and both strategies: {criterion}."""
+        """Fresh flips and sharpness-aware steps delay the second stage. On average over recorded steps and both
+        strategies the share of wrong labels that is fitted falls by {criterion}."""
         delayed = strategies.simulated.flipped_fit.mean(["step", STRATEGIES[0]])
         return _plain(main).flipped_fit.mean("step") - delayed
 
     @claim("huang2025labels", "label-noise gradient descent", at_most(0.5), known_negative=LATER)
     def fresh_flips(strategies):
-        """Labels that are flipped anew at every step, with probability 0.2, prevent the second stage: at the end the
-        share of the wrong labels that is fitted is {criterion}."""
+        """Labels that are flipped anew at every step, with probability 0.2, prevent the second stage. At the end the
+        share of wrong labels that is fitted is {criterion}."""
         return in_settings(strategies.simulated, STRATEGIES, FRESH_FLIPS).flipped_fit.isel(step=-1)
 
     @claim("foret2021", "wrong labels", at_most(0.5), resampled=True, known_negative=LATER)
     def sharpness_aware(strategies):
-        """So do sharpness-aware steps of radius 0.05: that share is {criterion} (median over runs)."""
+        """Sharpness-aware steps of radius 0.05 prevent the second stage. At the end the share of wrong labels that is
+        fitted is {criterion} (median over runs)."""
         return in_settings(strategies.simulated, STRATEGIES, UPHILL).flipped_fit.isel(step=-1).median("seed")
 
     def validate(self) -> None:

@@ -25,7 +25,7 @@ STAGES: dict[str, Any] = {"signal_strength": 8.0, "d": FAR}
 FIRST, SECOND = ("han2025labels", "Theorem 4.2"), ("han2025labels", "Theorem 4.4")
 EQUATIONS = "equations for the means over neurons, after Han et al. 2025"
 LEARNED = ("mean_signal_coefficient", "clean_noise", "flipped_noise")
-ONE_TIME = "10 steps stand for its T_1."
+ONE_TIME = "10 steps stand for the theorem's T_1."
 
 
 def _early(main, name):
@@ -73,7 +73,7 @@ class LabelNoiseStages(Study):
     figure's map, and both stages right of n SNR^2 = 2p/(1 - 2 tau), about 3: the two meet at d below 4n alone.
     """
 
-    question = "Does a network fit the right labels before it memorises the wrong ones, so that stopping early helps?"
+    question = "Does a network fit the right labels before it memorises the wrong ones? Does stopping early then help?"
     sources = cite("han2025labels", "han2025tutorial")
     departs = "The noise is orthogonal to mu, and exactly tau n labels are flipped."
     history = (
@@ -189,70 +189,75 @@ class LabelNoiseStages(Study):
         ),
         Map(_over_half, "signal_strength", "d", limits=(0, 2), label=r"last test error over $\tau/2$", contour=1.0),
         columns=2,
-        caption="Grey lines: where by the theory flipped samples have no margin after 10 steps.",
+        caption="Grey lines: where, by the theory, flipped samples have no margin after 10 steps.",
     )
 
     @claim(*FIRST, at_least(1.0), departs=ONE_TIME)
     def clean_first(main):
-        """After 10 steps (d = 100 n and 1000 n, n SNR^2 = 8 and 16, tau = 0.3) all clean samples are fitted: the part
-        that is fitted is {criterion}."""
+        """After 10 steps all clean samples are fitted (d = 100 n and 1000 n, n SNR^2 = 8 and 16, tau = 0.3). The share
+        of them that is fitted is {criterion}."""
         return _early(main, "clean_fit")
 
     @claim(*FIRST, at_most(0.0), departs=ONE_TIME)
     def flipped_not_yet(main):
-        """None of the flipped samples is fitted: the part is {criterion}."""
+        """After 10 steps none of the flipped samples is fitted. The share of them that is fitted is {criterion}."""
         return _early(main, "flipped_fit")
 
     @claim(*FIRST, at_least(1.0), departs=ONE_TIME)
     def more_signal(main):
-        """More signal than noise was learned, by every neuron and of every sample: the part of pairs in which it is so
-        is {criterion}."""
+        """After 10 steps every neuron has learned more signal than noise of any sample. The share of pairs of a neuron
+        and a sample for which this is so is {criterion}."""
         return _early(main, "leading_pairs")
 
-    @claim(*FIRST, at_most(0.001), departs="10 steps stand for its T_1, and 0.001 for its exp(-Omega(d/n)).")
+    @claim(*FIRST, at_most(0.001), departs="10 steps stand for the theorem's T_1, and 0.001 for its exp(-Omega(d/n)).")
     def early_stopping(main):
-        """Stopped there, the network has a test error of {criterion}."""
+        """Stopped after 10 steps, the network has a test error of {criterion}."""
         return _early(main, "test_error")
 
-    @claim(*SECOND, at_least(0.95), departs="95% stand for most if not all.")
+    @claim(*SECOND, at_least(0.95), departs='95% stand for the theorem\'s "most if not all".')
     def memorised(main):
-        """After 300 steps the fraction of the flipped samples that is fitted is {criterion}, for n SNR^2 of 4 to 16 and
-        d of 25 n to 1000 n."""
+        """After 300 steps the flipped samples are memorised. The share of them that is fitted is {criterion}, for n
+        SNR^2 of 4 to 16 and d of 25 n to 1000 n."""
         return _late(main).flipped_fit.sel(step=LATE)
 
     @claim(
         *SECOND,
         at_least(1.0),
-        known_negative="The signal that was learned first stays, and grows with the margins. What memorised samples "
-        "add to the output on a fresh one is smaller by sqrt(n/(2d)), so that the error falls exponentially with d/n.",
+        known_negative=(
+            "The signal that was learned first stays, and grows with the margins. What memorised samples add to the "
+            "output on a fresh one is smaller by a factor of sqrt(n/(2d)). The error therefore falls exponentially "
+            "with d/n."
+        ),
     )
     def half_of_flips(main):
-        """The test error on true labels is then half of the flipped fraction or more: over tau/2 it is {criterion}."""
+        """The test error on true labels is then at least half of the flipped fraction tau. The ratio of the error to
+        tau/2 is {criterion}."""
         return _over_half(_late(main))
 
     @claim(OWN, EQUATIONS, within(0.2), resampled=True)
     def end_of_bound(bound):
-        """The dimension up to which it is so is that of the equations, {criterion}, at every n SNR^2 of 0.2 to 0.7:
-        from some 100 n to 15 n."""
+        """Up to some dimension the test error is at least tau/2. This dimension is that of the equations, {criterion},
+        at every n SNR^2 of 0.2 to 0.7, where it goes from some 100 n to 15 n."""
         return _end_of_bound(bound.simulated) / _end_of_bound(bound.predicted) - 1
 
     @claim(OWN, EQUATIONS, within(0.15), resampled=True)
     def end_of_bound_power(bound):
-        """It falls with n SNR^2: the fitted power is that of the equations, {criterion}."""
+        """This dimension falls with n SNR^2. The fitted power is that of the equations, {criterion}."""
         found, wanted = (slope(_end_of_bound(data), "signal_strength", least=4) for data in bound[:2])
         return found / wanted - 1
 
     @claim(OWN, EQUATIONS, within(0.1))
     def equations(main):
-        """Signal, noise of clean and noise of flipped samples follow the equations, in which nothing is fitted,
-        {criterion} after 30 and 300 steps for n SNR^2 of 1 to 16, on average over d of 25 n to 1000 n."""
+        """The signal, the noise of clean samples and the noise of flipped ones follow the equations, in which nothing
+        is fitted. After 30 and 300 steps, for n SNR^2 of 1 to 16, they agree {criterion}, on average over d of 25 n to
+        1000 n."""
         found = [main.simulated[name] / main.predicted[name] - 1 for name in LEARNED]
         return [data.sel(step=[30, LATE], d=data.d >= 1500, signal_strength=STRENGTHS[2:]).mean("d") for data in found]
 
     @claim(OWN, EQUATIONS, within(0.15), resampled=True)
     def first_stage(boundary):
-        """There is a first stage above n SNR^2 = 2p/(1 - 2 tau): where half of the flipped samples are fitted after 10
-        steps n SNR^2 is that of the equations, {criterion}, for tau of 0.1 to 0.4."""
+        """There is a first stage above n SNR^2 = 2p/(1 - 2 tau). The n SNR^2 at which half of the flipped samples are
+        fitted after 10 steps is that of the equations, {criterion}, for tau of 0.1 to 0.4."""
         fit, margin = boundary.simulated.flipped_fit.mean("seed"), boundary.predicted.flipped_margin
         found, wanted = (
             crossing(values.sel(step=EARLY), "signal_strength", level) for values, level in ((fit, 0.5), (margin, 0.0))

@@ -51,9 +51,12 @@ class LargeLearningRate(Study):
     which on it grows faster than noise if all samples pull at it, and not if those without u do.
     """
 
-    question = "Does a learning rate so large that training oscillates learn a weak feature that a small one leaves?"
+    question = (
+        "At a very large learning rate training oscillates. Does it then learn a weak feature that a small rate "
+        "leaves out?"
+    )
     sources = cite("lu2024oscillation", "han2025tutorial")
-    departs = "All samples at every step, where the paper has stochastic gradient descent."
+    departs = "Every step uses all samples; the paper has stochastic gradient descent."
     history = (
         Change(
             "",
@@ -119,7 +122,8 @@ class LargeLearningRate(Study):
 
     @claim("lu2024oscillation", "theorem on small learning rates", at_least(0.2))
     def small_rate(main):
-        """Rates up to 0.9 m/|u|^2 leave the weak feature: the error without the strong one is {criterion}."""
+        """Rates up to 0.9 m/|u|^2 do not learn the weak feature. The error on samples without the strong feature is
+        {criterion}."""
         return main.simulated.weak_error.sel(relative_step_size=[0.5, 0.9])
 
     @claim(OWN, "precondition of the claims below", at_most(0.05))
@@ -129,39 +133,42 @@ class LargeLearningRate(Study):
 
     @claim(*LARGE, at_most(0.05))
     def large_rate(main):
-        """At rates that are 15% or more above the edge of stability the error is {criterion}."""
+        """Rates that are at least 15% above the edge of stability learn the weak feature. The error on samples without
+        the strong feature is {criterion}."""
         return kept(main.simulated.weak_error, _relative_rate(main) >= 1.15)
 
     @claim(OWN, EDGE, within(0.1), resampled=True)
     def boundary(main):
-        """The weak feature is learned from the edge on: the rate at which the error is 0.1 is n/(n - n') m/|u|^2,
-        {criterion}, for every n'."""
+        """The weak feature is learned from the edge of stability on. The rate at which the error is 0.1 is n/(n - n')
+        m/|u|^2, {criterion}, for every n'."""
         rate = crossing(main.simulated.weak_error.mean("seed"), "relative_step_size", 0.1)
         return rate / main.predicted.stable_step_size.isel(relative_step_size=0) - 1
 
     @claim(OWN, EDGE, at_least(0.9))
     def oscillation(main):
-        """The loss rises now and then if and only if the rate is above the edge: in a share of {criterion} of all
-        runs whose rate is 5% or more off it."""
+        """The loss rises now and then exactly if the rate is above the edge. Among runs whose rate is at least 5% off
+        the edge the share for which this is so is {criterion}."""
         relative = _relative_rate(main)
         return kept((main.simulated.rises > 0) == (relative > 1), abs(relative - 1) >= 0.05).mean("case")
 
     @claim(OWN, EDGE, within(0.05), resampled=True)
     def flat(main):
-        """Training above the edge ends at it: at rates from 1.4 m/|u|^2 on the strong feature's part of the output is
-        the largest that is stable, {criterion} (median)."""
+        """Training above the edge ends at the edge. At rates from 1.4 m/|u|^2 on the strong feature's part of the
+        output is the largest that is stable, {criterion} (median)."""
         return over_theory(main, "strong_output").sel(relative_step_size=[1.4, 1.5, 1.6, 1.7]).median("seed")
 
     @claim(
         "lu2024oscillation",
         "training oscillates",
         at_least(0.75),
-        known_negative="The oscillation ends itself: as the weak feature takes over a part of the output, the "
-        "curvature along the strong one falls below 2/eta (claim flat), and gradient descent converges.",
+        known_negative=(
+            "The oscillation ends itself. As the weak feature takes over a part of the output, the curvature along "
+            "the strong one falls below 2/eta (claim flat), and gradient descent converges."
+        ),
     )
     def oscillation_lasts(main):
-        """At rates that are 15% or more above the edge the loss still oscillates in the last tenth of training: in a
-        share of {criterion} of the runs."""
+        """At rates at least 15% above the edge the loss still oscillates in the last tenth of training. The share of
+        runs in which it does is {criterion}."""
         return kept(main.simulated.late_rises > 0, _relative_rate(main) >= 1.15)
 
     def validate(self) -> None:

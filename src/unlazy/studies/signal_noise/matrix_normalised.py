@@ -50,7 +50,9 @@ class MatrixNormalised(Study):
 
     question = "Does a matrix-normalised update (Muon) learn rare features as fast as common ones?"
     sources = cite("jordan2024muon", "han2025tutorial")
-    departs = "Muon is exact here, without momentum and without Newton-Schulz iterations."
+    departs = (
+        "Muon is exact here: the polar factor is computed without Newton-Schulz iterations, and there is no momentum."
+    )
     history = (
         Change(
             "",
@@ -114,13 +116,13 @@ class MatrixNormalised(Study):
 
     @claim(OWN, "precondition of the claims below", at_most(0.35))
     def fit(main, relu):
-        """All runs reach half of the first training loss: it is {criterion}."""
+        """All runs reach half of the first training loss. The final loss is {criterion}."""
         return [part.simulated.training_loss for part in (main, relu)]
 
     @claim(*STEP, within(0.2, absolute=True))
     def first_step(main, relu):
-        """A first step of either rule moves the rare feature relative to the common one as predicted, at n SNR^2 = 2e4
-        and more and with ReLU too: the mean logarithm of the ratio is {criterion} of it, on average over n'."""
+        """The first step of either rule moves the rare feature, relative to the common one, as predicted, at n SNR^2 >=
+        2e4 and with ReLU too. On average over n' the mean logarithm of the ratio is right {criterion}."""
         pairs = [(main.simulated.sel(CLEAR), main), (relu.simulated, relu)]
         return [
             (np.log(data.first_ratio) - np.log(part.predicted.first_ratio)).mean("rare_samples") for data, part in pairs
@@ -128,39 +130,42 @@ class MatrixNormalised(Study):
 
     @claim(*QUESTION, at_least(1.0), resampled=True)
     def gradient(main):
-        """Gradient descent learns the rare feature late: from n SNR^2 = 2e4 on the coefficients' ratio grows with n'
-        as a power that is {criterion}, that of the first step."""
+        """Gradient descent learns the rare feature late. From n SNR^2 = 2e4 on the ratio of the coefficients, rare to
+        common, grows as a power of n' that is {criterion}; 1 is the power of the first step."""
         return slope(_ratio(main, 0).sel(CLEAR), "rare_samples", least=4)
 
     @claim(*QUESTION, at_most(0.25), resampled=True)
     def muon(main):
-        """There Muon hardly tells how rare a feature is: the power is {criterion}, that of the first step."""
+        """Muon is hardly slower on a rare feature. From n SNR^2 = 2e4 on the ratio of the coefficients, rare to common,
+        grows as a power of n' that is {criterion}."""
         return slope(_ratio(main, 1).sel(CLEAR), "rare_samples", least=4)
 
     @claim(OWN, "every singular direction has the same pace", between(-0.6, -0.4), resampled=True)
     def noise_pace(main):
-        """Muon moves the noise of samples at the pace of features, by |xi|/|mu| of theirs: from n SNR^2 = 200 on the
-        largest noise coefficient falls as its power {criterion}."""
+        """Muon moves the noise of samples nearly as fast as features, slower by |xi|/|mu|. From n SNR^2 = 200 on the
+        largest noise coefficient falls as a power of n SNR^2 that is {criterion}."""
         noise = main.simulated.noise_coefficient.sel(normalised=1, signal_strength=[200.0, 2e3, 2e4, 2e5])
         return slope(np.exp(np.log(noise).mean("seed")), "signal_strength", least=4)
 
     @claim(OWN, "this project's observation", at_least(1.0))
     def noise_memory(main):
-        """At every n SNR^2 Muon memorises ten times the noise of gradient descent or more: the mean logarithm to base
-        10 of the ratio is {criterion}."""
+        """At every n SNR^2 Muon memorises at least ten times as much noise as gradient descent. The mean of
+        log10(ratio) is {criterion}."""
         noise = np.log10(main.simulated.noise_coefficient)
         return noise.sel(normalised=1) - noise.sel(normalised=0)
 
     @claim(
         *QUESTION,
         at_least(0.0),
-        known_negative="The polar factor gives every singular direction of the gradient the same pace, also those of "
-        "the samples' own noise (claims noise-pace and noise-memory): where a feature is very rare, "
-        "noise takes the place that Muon would give it, and where it is not, descent has learned it without error.",
+        known_negative=(
+            "The polar factor gives every singular direction of the gradient the same pace, also those of the "
+            "samples' own noise (claims noise-pace and noise-memory). Where a feature is very rare, noise takes the "
+            "place that Muon would give it. Where it is not, gradient descent has learned it without error."
+        ),
     )
     def noise_gain(main):
-        """At n SNR^2 = 20 Muon has no higher error on the rare feature, however rare it is: the difference is
-        {criterion}."""
+        """At n SNR^2 = 20 Muon is no worse on the rare feature, however rare it is. The error of gradient descent less
+        that of Muon is {criterion}."""
         errors = main.simulated.rare_feature_error.sel(NOISY)
         return errors.sel(normalised=0) - errors.sel(normalised=1)
 
@@ -168,12 +173,15 @@ class MatrixNormalised(Study):
         *QUESTION,
         at_most(0.25),
         resampled=True,
-        known_negative="With ReLU every neuron is moved along the same sum over features, weighted by their samples, "
-        "whichever side of a feature it is on: the signal in the gradient is one singular direction, which the polar "
-        "factor scales as a whole.",
+        known_negative=(
+            "With ReLU every neuron is moved along the same sum over features, weighted by their samples, whichever "
+            "side of a feature it is on. The signal in the gradient is therefore one singular direction, which the "
+            "polar factor scales as a whole."
+        ),
     )
     def relu_balance(relu):
-        """With ReLU, too, Muon hardly tells how rare a feature is: the power of n' is {criterion}."""
+        """With ReLU too Muon is hardly slower on a rare feature. The ratio of the coefficients, rare to common, grows
+        as a power of n' that is {criterion}."""
         return slope(_ratio(relu, 1), "rare_samples", least=4)
 
     def validate(self) -> None:

@@ -37,11 +37,11 @@ class Mixup(Study):
     the common feature to grow faster than noise. Some runs stop where the training loss has fallen by a tenth.
     """
 
-    question = "Does mixup learn a rare feature that plain gradient descent replaces by memorised noise?"
+    question = "Does mixup learn a rare feature, where plain gradient descent memorises noise instead?"
     sources = cite("zou2023mixup", "han2025tutorial")
     departs = (
-        "A simpler model than the paper's: opposite features of the two classes, one patch of noise, and one random "
-        "partner of every sample at each step."
+        "A simpler model than the paper's: the two classes have opposite features, there is one patch of noise, and "
+        "at each step every sample has one random partner."
     )
     history = (
         Change(
@@ -107,44 +107,45 @@ class Mixup(Study):
 
     @claim(*PLAIN, at_least(0.4), resampled=True)
     def plain_rare(main):
-        """Plain gradient descent does not learn the rare feature of 2 or 8 of 40 samples: its error there is
-        {criterion} (median over runs)."""
+        """Plain gradient descent does not learn the rare feature of 2 or 8 of 40 samples. Its error on samples with
+        this feature is {criterion} (median over runs)."""
         return main.simulated.rare_feature_error.sel(mixing_weight=1.0).median("seed")
 
     @claim(OWN, "precondition of the other claims", at_most(0.05))
     def fit(main):
-        """All fit their training samples: the training loss is {criterion}."""
+        """All methods fit their training samples. The training loss is {criterion}."""
         return main.simulated.training_loss
 
     @claim(*MIXED, at_most(0.02))
     def mixup_rare(main):
-        """Mixup with every lambda from 0.5 to 0.9 learns it from the same samples: its error is {criterion}."""
+        """Mixup with any lambda from 0.5 to 0.9 learns the rare feature from the same samples. Its error on samples
+        with this feature is {criterion}."""
         return main.simulated.rare_feature_error.sel(mixing_weight=MIXTURES)
 
     @claim(*MIXED, at_most(0.01))
     def common(main):
-        """All learn the common feature: the error is {criterion}."""
+        """All methods learn the common feature. The error is {criterion}."""
         return main.simulated.common_feature_error
 
     @claim(*EARLY, within(0.25, absolute=True))
     def early_balance(early):
-        """Mixing teaches the rare feature through the common one: early the ratio of their mean coefficients is the
-        predicted one for lambda up to 0.8, its mean logarithm {criterion}."""
+        """Mixing teaches the rare feature through the common one. Early in training the ratio of their mean
+        coefficients is the predicted one for lambda up to 0.8: the mean logarithm is right {criterion}."""
         found, expected = (_strongly_mixed(data).learned_ratio for data in (early.simulated, early.predicted))
         return np.log(found) - np.log(expected)
 
     @claim(*EARLY, within(0.15, absolute=True), resampled=True)
     def early_power(early):
-        """It grows with n' as predicted, nearly in proportion: the fitted power is {criterion} of the theory's, on
-        average over lambda."""
+        """Early in training this ratio grows with n' as predicted, nearly in proportion. The fitted power is that of
+        the theory {criterion}, on average over lambda."""
         found, expected = (_strongly_mixed(data).learned_ratio for data in (early.simulated, early.predicted))
         found = slope(np.exp(np.log(found).mean("seed")), "rare_samples", least=4)
         return (found - slope(expected, "rare_samples", least=4)).mean("mixing_weight")
 
     @claim("zou2023mixup", "mixing teaches the rare feature through the common one", at_least(1 / 3))
     def mixup_balance(main):
-        """At the end the rare feature's mean coefficient over the common one's is {criterion} for lambda from 0.6 to
-        0.9."""
+        """At the end the ratio of the rare feature's mean coefficient to the common one's is {criterion}, for lambda
+        from 0.6 to 0.9."""
         return main.simulated.learned_ratio.sel(mixing_weight=MIXTURES[1:])
 
     def validate(self) -> None:

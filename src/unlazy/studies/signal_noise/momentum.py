@@ -40,10 +40,12 @@ class Momentum(Study):
     adds to a fresh sample once it is memorised: there it matters how far the feature is learned.
     """
 
-    question = "Does momentum learn the feature of samples of small margin, where gradient descent memorises them?"
+    question = (
+        "Some samples have a small margin. Does momentum learn their feature, where gradient descent memorises them?"
+    )
     sources = cite("jelassi2022", "han2025tutorial")
     departs = (
-        "One patch of noise where the paper has many; medians over seeds, on samples of small margin, stand for the "
+        "One patch of noise; the paper has many. Medians over seeds on samples of small margin stand for the "
         "theorems' bounds, which hold with high probability."
     )
     history = (
@@ -94,51 +96,51 @@ class Momentum(Study):
 
     @claim(OWN, "precondition of the claims below", at_most(0.05), resampled=True)
     def fit(main):
-        """All fit their training samples: the median training loss is {criterion}."""
+        """All methods fit their training samples. The median training loss is {criterion}."""
         return main.simulated.training_loss.median("seed")
 
     @claim(*WITHOUT, at_least(0.1), resampled=True)
     def plain(main):
-        """Gradient descent learns too little of the feature for margins of 0.05 and 0.1: its median error is
+        """Gradient descent learns too little of the feature at the margins 0.05 and 0.1. Its median error is
         {criterion}."""
         return main.simulated.small_error.sel(momentum=0.0, **SMALL).median("seed")
 
     @claim(*WITH, at_most(0.1), resampled=True)
     def momentum_learns(main):
-        """At the margin 0.1 the median error is {criterion} with every momentum from 0.97 on."""
+        """At the margin 0.1 every momentum from 0.97 on learns the feature. The median error is {criterion}."""
         return main.simulated.small_error.sel(momentum=LONG, amplitude=0.1).median("seed")
 
     @claim(*WITH, at_least(0.05), resampled=True)
     def gain(main):
-        """For the same samples and start these momenta lower the error by {criterion} (median), at the margins 0.05 and
-        0.1."""
+        """From the same samples and start a momentum from 0.97 on lowers the median error by {criterion}, at the
+        margins 0.05 and 0.1."""
         errors = main.simulated.small_error.sel(SMALL)
         return (errors.sel(momentum=0.0) - errors.sel(momentum=LONG)).median("seed")
 
     @claim(*ENERGY, within(0.1), resampled=True)
     def coast(main):
-        """Once margins are fitted momentum goes on along the feature by sqrt(2 T L), L the loss of the samples of large
-        margin at the start, from about 1: the median largest <w, w*> is {criterion} of the sum, on average
-        over the margins 0.05 and 0.1."""
+        """Once margins are fitted, momentum goes on along the feature by sqrt(2 T L), from about 1. Here L is the loss
+        of the samples of large margin at the start. The median largest <w, w*> is this sum {criterion}, on average over
+        the margins 0.05 and 0.1."""
         found = main.simulated.feature_weight.sel(momentum=[0.9, *LONG], **SMALL).median("seed")
         return (found / main.predicted.feature_weight - 1).mean("amplitude")
 
     @claim(*ENERGY, between(0.45, 0.55), resampled=True)
     def power(main):
-        """What it goes on grows as the square root of T = eta b/(1 - b): from b = 0.97 on the fitted power is
+        """How far momentum goes on grows as the square root of T = eta b/(1 - b). From b = 0.97 on the fitted power is
         {criterion}."""
         return slope(_coasted(main), "momentum", least=4)
 
     @claim(*ENERGY, at_least(2.0), resampled=True)
     def noise_coasts(main):
-        """Momentum goes on along memorised noise too: at b = 0.999 the median largest noise coefficient over that of
-        descent is {criterion}."""
+        """Momentum goes on along memorised noise too. At b = 0.999 the ratio of the median largest noise coefficient to
+        that of gradient descent is {criterion}."""
         noise = main.simulated.noise_coefficient.sel(SMALL).median("seed")
         return noise.sel(momentum=0.999) / noise.sel(momentum=0.0)
 
     @claim(*WITHOUT, at_most(0.01), resampled=True)
     def large(main):
-        """All classify samples of large margin: the median error is {criterion}."""
+        """All methods classify samples of large margin. The median error is {criterion}."""
         return main.simulated.large_error.median("seed")
 
     def validate(self) -> None:

@@ -49,9 +49,9 @@ class SharpnessAwareMinimisation(Study):
     part along mu, so that a network which has learned mu and nothing else has the test error Phi(-|mu|).
     """
 
-    question = "Does sharpness-aware minimisation learn the signal where gradient descent memorises the noise?"
+    question = "Gradient descent memorises the noise. Does sharpness-aware minimisation (SAM) learn the signal instead?"
     sources = cite("chen2023sam", "kou2023", "han2025tutorial")
-    departs = "All runs stop at the training loss 0.1, where the theorem has one near 0; descent has no mini-batches."
+    departs = "All runs stop at the training loss 0.1; the theorem's is near 0. Plain descent has no mini-batches."
     history = (
         Change(
             "",
@@ -129,83 +129,87 @@ class SharpnessAwareMinimisation(Study):
 
     @claim(OWN, "precondition of the claims below", at_least(0.95))
     def fit(plain, sam, switch, radius):
-        """Runs stop because they have fitted their samples: the share that ends at the training loss 0.1 is
+        """Runs stop because they have fitted their samples. The share that ends at the training loss 0.1 is
         {criterion}."""
         losses = [part.simulated.training_loss for part in (plain, sam, switch, radius)]
         return [(loss <= LEVEL).mean([dim for dim in loss.dims if dim != "seed"]) for loss in losses]
 
     @claim(*HARMFUL, between(0.2, 0.3), resampled=True)
     def threshold_sgd(plain):
-        """The signal that plain descent with all samples needs for an error of 0.1 grows as |mu| ~ d^(1/4): the fitted
+        """For an error of 0.1 plain descent on all samples needs a signal that grows as |mu| ~ d^(1/4). The fitted
         power of d is {criterion}."""
         return slope(_threshold(plain.simulated.test_error.mean("seed")), "d", least=4)
 
     @claim(*SLIDE, between(-0.05, 0.05), resampled=True)
     def threshold_sam(sam):
-        """That which SAM, then descent, needs does not grow with d: the fitted power of d is {criterion}."""
+        """SAM followed by descent needs a signal that does not grow with d. The fitted power of d is {criterion}."""
         return slope(_threshold(sam.simulated.test_error.mean("seed")), "d", least=4)
 
     @claim(*THEORY, within(0.15), resampled=True)
     def boundary_sgd(plain):
-        """At every d plain descent needs the predicted |mu|, {criterion}."""
+        """At every d plain descent needs the predicted |mu| for an error of 0.1, {criterion}."""
         return _over_theory(plain)
 
     @claim(*THEORY, within(0.15), resampled=True)
     def boundary_sam(sam):
-        """At every d SAM, then descent, needs the predicted |mu|, {criterion}."""
+        """At every d SAM followed by descent needs the predicted |mu| for an error of 0.1, {criterion}."""
         return _over_theory(sam)
 
     @claim(*HARMFUL, at_least(LEVEL))
     def harmful(plain):
-        """At |mu| = 2 and 4 and d = 10^6 plain descent is harmful: its test error is {criterion}."""
+        """At |mu| = 2 and 4 and d = 10^6 overfitting by plain descent is harmful. Its test error is {criterion}."""
         return plain.simulated.test_error.sel(signal_norm=[2.0, 4.0], d=1e6)
 
     @claim(*SLIDE, at_most(0.05))
     def benign(sam):
-        """There SAM, then descent to the same loss, generalises: its test error is {criterion}."""
+        """At |mu| = 2 and 4 and d = 10^6 SAM followed by descent to the same loss generalises. Its test error is
+        {criterion}."""
         return sam.simulated.test_error.sel(signal_norm=[2.0, 4.0], d=1e6)
 
     @claim(*THEORY, between(0.45, 0.55), resampled=True)
     def steps_needed(switch):
-        """At |mu| = 2 the steps of SAM that it takes for an error of 0.1 grow as d^(1/2): the power is {criterion}."""
+        """At |mu| = 2 the number of SAM steps that an error of 0.1 takes grows as d^(1/2). The fitted power is
+        {criterion}."""
         time = _threshold(switch.simulated.test_error.mean("seed"), "sam_time")
         return slope(time * np.sqrt(time.d), "d", least=4)
 
     @claim(*THEORY, within(0.4), resampled=True)
     def time_needed(switch):
-        """The time of SAM that it takes is the predicted one, {criterion}."""
+        """The time of SAM that an error of 0.1 takes is the predicted one, {criterion}."""
         return _over_theory(switch, "sam_time")
 
     @claim(
         "chen2023sam",
         "SAM prevents noise learning in the early stage",
         at_most(1.0),
-        departs="The paper has no number: a step's is this project's criterion. At d = 10^5, |mu| = 2 six of 16 runs "
-        "memorised a sample whose noise has much of the signal's direction, which switches it on.",
+        departs=(
+            "The paper has no number; that of one step is this project's criterion. At d = 10^5 and |mu| = 2 six of "
+            "16 runs memorised a sample whose noise has much of the signal's direction, which switches it on."
+        ),
     )
     def no_memory(sam):
-        """Up to |mu| = 4 and at d = 10^6 SAM raises no noise twice: after it the largest noise coefficient, over what
-        a step of the logistic factor 1 adds, is {criterion}."""
+        """Up to |mu| = 4 and at d = 10^6 SAM never raises the noise of a sample twice. Compare the largest noise
+        coefficient after SAM with what one step with the logistic factor 1 adds. Their ratio is {criterion}."""
         noise = sam.simulated.switch_noise.sel(d=1e6)
         return noise.sel(signal_norm=noise.signal_norm <= 4) / sam.simulated.attrs["relative_step_size"]
 
     @claim(OWN, "own observation", at_least(1.0))
     def memory_later(sam):
-        """Descent after SAM memorises the noise all the same: there the largest noise coefficient grows tenfold or
-        more; the logarithm to base 10 of its growth is {criterion}, on average over |mu|."""
+        """Descent after SAM memorises the noise all the same. The largest noise coefficient grows tenfold or more:
+        log10 of its growth is {criterion}, on average over |mu|."""
         data = sam.simulated.sel(d=1e6, signal_norm=sam.simulated.signal_norm <= 4)
         return np.log10(data.noise_coefficient / data.switch_noise).mean("signal_norm")
 
     @claim(*RADIUS, at_most(0.02))
     def radius_enough(radius):
-        """For either step size and batch size a radius of 2 tau_* suffices: at |mu| = 3 the test error is
+        """A radius of 2 tau_* is enough for either step size and batch size. At |mu| = 3 the test error is
         {criterion}."""
         return radius.simulated.test_error.sel(relative_radius=2.0)
 
     @claim(*RADIUS, at_least(0.05))
     def radius_short(radius):
-        """With all samples in the batch a radius of tau_*/4 does not: the test error is {criterion}, on average over
-        step sizes."""
+        """With all samples in the batch a radius of tau_*/4 is too small. At |mu| = 3 the test error is {criterion}, on
+        average over step sizes."""
         return radius.simulated.test_error.sel(relative_radius=0.25, batch_size=20).mean("relative_step_size")
 
     def validate(self) -> None:

@@ -34,7 +34,7 @@ RULES = (DESCENT, SIGN)
 THEOREM = ("li2025signgd", "theorem on the tutorial's slide")
 HALF = math.log(2) / 2
 SIZES = (
-    "The sizes are of our choice: the theorem's are powers of n, and those of the paper's experiments not known to us."
+    "The sizes are our choice. The theorem's are powers of n, and those of the paper's experiments are not known to us."
 )
 SPARSITIES = [8, 16, 32, 64]
 RATIOS = [0.1, 0.25, 0.5, 2.0]
@@ -135,56 +135,61 @@ class SignGradientDescentTransformer(Study):
 
     @claim(*THEOREM, at_most(0.025))
     def fit(main):
-        """Sign gradient descent fits the training samples at every SNR: the loss is {criterion}; 0.02 stops it."""
+        """Sign gradient descent fits the training samples at every SNR. Training stops at the loss 0.02, and the loss
+        is then {criterion}."""
         return main.simulated.training_loss.sel(rule=SIGN)
 
     @claim(*THEOREM, within(0.05))
     def growth(main):
-        """The values memorise linearly: after t steps <v, xi> is eta sqrt(h) t |xi|_1, {criterion} of its mean."""
+        """The values memorise linearly. After t steps <v, xi> is eta sqrt(h) t |xi|_1, {criterion} of its mean."""
         return over_theory(main, "early_value_noise").sel(rule=SIGN)
 
     @claim(*THEOREM, within(0.05))
     def balance(main):
-        """In the end <v, mu> over |<v, xi>| is |mu|_1/|xi|_1 = SNR sqrt(pi k/2s), {criterion} of it."""
+        """At the end the balance <v, mu> / |<v, xi>| is |mu|_1/|xi|_1 = SNR sqrt(pi k/2s), {criterion}."""
         return over_theory(main, "balance").sel(rule=SIGN)
 
     @claim(OWN, "steps of equal size", between(-0.55, -0.45))
     def sparsity(sparsity):
-        """So the balance falls as s^(-1/2) with the coordinates of the noise: its exponent is {criterion}."""
+        """The balance falls as s^(-1/2) with the number s of coordinates of the noise. The fitted exponent is
+        {criterion}."""
         return slope(sparsity.simulated.balance.sel(rule=SIGN), "noise_coordinates", least=4)
 
     @claim(OWN, "steps of equal size", between(0.45, 0.55))
     def basis(basis):
-        """and grows as k^(1/2) with those of the signal: the failure belongs to the basis; its exponent is
-        {criterion}."""
+        """The balance grows as k^(1/2) with the number k of coordinates of the signal: the failure depends on the
+        basis. The fitted exponent is {criterion}."""
         return slope(basis.simulated.balance.sel(rule=SIGN), "signal_coordinates", least=4)
 
     @claim(OWN, "gradients instead of signs", between(-0.05, 0.05))
     def no_basis(basis):
-        """That of gradient descent, n SNR^2, does not depend on it: its exponent in k is {criterion}."""
+        """The balance n SNR^2 of gradient descent does not depend on the basis. Its fitted exponent in k is
+        {criterion}."""
         return slope(basis.simulated.balance.sel(rule=DESCENT), "signal_coordinates", least=4)
 
     @claim(*THEOREM, within(0.05, absolute=True))
     def attention(main):
-        """Query and key memorise too: once <v, xi> is 1, a noise token attends to the signal with a weight {criterion}
-        of 1/(1 + exp(<v, xi>^2)), at SNR up to 1/2."""
+        """Query and key memorise too. Once <v, xi> is 1, a noise token attends to the signal with the weight 1/(1 +
+        exp(<v, xi>^2)), {criterion}, at SNR up to 1/2."""
         values = difference(main, "noise_attention").sel(rule=SIGN)
         return kept(values, values.signal_to_noise <= 0.5)
 
     @claim(*THEOREM, at_least(-0.01))
     def memorises(main):
-        """Its test loss is at least that of a network that reads the signal as far as the balance allows: their
-        difference is {criterion}."""
+        """The network reads the signal at most as far as the balance allows. Its test loss less that of such a network
+        is {criterion}."""
         return (main.simulated.test_loss - main.predicted.least_test_loss).sel(rule=SIGN)
 
     @claim(*THEOREM, at_least(HALF))
     def order_one(main):
-        """It stays of order 1 wherever the balance is predicted to be at most 1/4: {criterion}, half of guessing."""
+        """The test loss stays of order 1 wherever the predicted balance is at most 1/4. It is {criterion}, half of what
+        guessing has."""
         return kept(main.simulated.test_loss.sel(rule=SIGN), main.predicted.balance.sel(rule=SIGN, drop=True) <= 0.25)
 
     @claim("jiang2024 han2025tutorial", "Theorem 4.1 (benign), as on the slide", at_most(HALF))
     def gradient_descent(main):
-        """Gradient descent has a test loss of {criterion} from n SNR^2 = 4 on, from the same start and samples."""
+        """From n SNR^2 = 4 on gradient descent, from the same start and samples, has a test loss of {criterion}, half
+        of what guessing has."""
         return kept(main.simulated.test_loss.sel(rule=DESCENT), _benign(main.simulated))
 
     def validate(self) -> None:

@@ -15,9 +15,7 @@ STOP = Level(lambda data: data.attrs["stop_loss"], "training")
 PAPER = "jiang2024 han2025tutorial"
 BENIGN = (PAPER, "Theorem 4.1 (benign), as on the slide")
 HARMFUL = (PAPER, "Theorem 4.2 (harmful), as on the slide")
-WEIGHTS = (
-    "The softmax weight, averaged over training tokens, is judged where the slide has the scores before the softmax."
-)
+WEIGHTS = "Judged is the softmax weight, averaged over training tokens; the slide has the scores before the softmax."
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class TransformerOverfitting(Study):
     The theorems have unspecified constants: the thresholds below belong to these sizes.
     """
 
-    question = "When does an attention layer that fits its training data attend to the signal, and when to the noise?"
+    question = "An attention layer fits its training data. When does it attend to the signal, and when to the noise?"
     sources = cite("jiang2024", "han2025tutorial")
     precision = "float32"
 
@@ -69,27 +67,30 @@ class TransformerOverfitting(Study):
 
     @claim(*HARMFUL, at_least(0.6))
     def harmful(main):
-        """At n SNR^2 = 0.2 the test loss stays of order 1: {criterion}, where guessing has log 2."""
+        """At n SNR^2 = 0.2 the test loss stays of order 1. It is {criterion}; guessing has log 2."""
         return main.simulated.test_loss.sel(signal_strength=LOW)
 
     @claim(*BENIGN, at_least(0.5), departs=WEIGHTS)
     def attention_signal(main):
-        """At n SNR^2 = 4 training tokens attend to the signal with a weight of {criterion}, where 1/3 is uniform."""
+        """At n SNR^2 = 4 training tokens attend to the signal. Its weight is {criterion}; uniform attention has 1/3."""
         return main.simulated.attention.sel(signal_strength=HIGH)
 
     @claim(*HARMFUL, at_most(0.2), departs=WEIGHTS)
     def attention_noise(main):
-        """At n SNR^2 = 0.2 they attend to the noise: the weight of the signal is {criterion}."""
+        """At n SNR^2 = 0.2 training tokens attend to the noise. The weight of the signal is {criterion}; uniform
+        attention has 1/3."""
         return main.simulated.attention.sel(signal_strength=LOW)
 
     @claim(*BENIGN, at_least(1.0))
     def value_signal(main):
-        """At n SNR^2 = 4 the values v = W_V w_o read the signal: <v, mu> over the mean |<v, xi>| is {criterion}."""
+        """At n SNR^2 = 4 the values v = W_V w_o read the signal. The ratio of <v, mu> to the mean |<v, xi>| is
+        {criterion}."""
         return main.simulated.balance.sel(signal_strength=HIGH)
 
     @claim(*HARMFUL, at_most(1.0))
     def value_noise(main):
-        """At n SNR^2 = 0.2 it reads the noise: the ratio is {criterion}."""
+        """At n SNR^2 = 0.2 the values v = W_V w_o read the noise. The ratio of <v, mu> to the mean |<v, xi>| is
+        {criterion}."""
         return main.simulated.balance.sel(signal_strength=LOW)
 
     def validate(self) -> None:

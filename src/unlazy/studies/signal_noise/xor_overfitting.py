@@ -27,7 +27,7 @@ class XorOverfitting(Study):
     Criteria and theory were written before the first run.
     """
 
-    question = "When does a ReLU network that fits XOR data, which no linear classifier can, generalise?"
+    question = "No linear classifier can fit XOR data. When does a ReLU network that fits them generalise?"
     sources = cite("meng2024xor", "kou2023", "han2025tutorial")
     departs = "The paper also flips labels; here none are flipped."
     history = (
@@ -95,29 +95,31 @@ class XorOverfitting(Study):
 
     @claim("meng2024xor", "main theorem (upper bound)", at_most(0.02))
     def benign(main):
-        """Where Lambda is large (160, orthogonal features) the network generalises: the test error is {criterion}."""
+        """With orthogonal features and a large Lambda = 160 the network generalises. The test error is {criterion}."""
         return main.simulated.test_error.sel(signal_level=HIGH, feature_cosine=0.0)
 
     @claim("meng2024xor", "main theorem (lower bound)", at_least(0.1))
     def harmful(main):
-        """Where it is small (1.6) the test error is {criterion}, for either angle between the features."""
+        """At the small Lambda = 1.6 overfitting is harmful, for either angle between the features. The test error is
+        {criterion}."""
         return main.simulated.test_error.sel(signal_level=LOW)
 
     @claim(
         "meng2024xor",
         "main theorem (the condition has a factor (1 - cos)^2)",
         at_least(0.01),
-        departs="The factor is in a condition, not in an error, and the paper also flips labels.",
+        departs="In the paper the factor is in a condition, not in an error, and labels are flipped too.",
     )
     def angle(main):
-        """Correlated features are harder: at Lambda = 16 the error is larger with cosine 1/2 than 0, by {criterion}."""
+        """Correlated features are harder. At Lambda = 16 the error with cosine 1/2 exceeds that with cosine 0 by
+        {criterion}."""
         error = main.simulated.test_error.sel(signal_level=16.0)
         return error.sel(feature_cosine=0.5) - error.sel(feature_cosine=0.0)
 
     @claim(OWN, "heuristic that reduces XOR data to one feature", within(0.2))
     def theory(main):
-        """The error is that of the one-feature problem at Lambda (1 - cos^2)^2/16, {criterion} at Lambda = 1.6 and 16,
-        on average over widths, with nothing measured."""
+        """The error is that of the one-feature problem at Lambda (1 - cos^2)^2/16, with nothing measured. At Lambda =
+        1.6 and 16 it agrees {criterion}, on average over widths."""
         return over_theory(main, "test_error").sel(signal_level=[LOW, 16.0]).mean("width")
 
     def validate(self) -> None:
