@@ -147,6 +147,12 @@ def test_much_noise_leaves_no_hard_phase_and_little_of_it_moves_it():
     assert np.isnan(hard_phase(SignWeights(), ProbitTeacher(0.3)).possible_from)
 
 
+def test_few_samples_of_labels_that_are_nearly_noise_tell_as_much_as_each_alone():
+    """q = r = (n/d) s(0), with s(0) = (1 - 2p)^2 2/pi."""
+    found = optimal_estimate([1e-6, 1e-3], SignWeights(), SignTeacher(0.49))
+    np.testing.assert_allclose(found.overlap, np.array([1e-6, 1e-3]) * 0.02**2 * 2 / np.pi, rtol=1e-5, atol=1e-15)
+
+
 def test_wrong_laws_are_refused_by_name():
     with pytest.raises(InputError, match="weight_law must be NormalWeights"):
         optimal_estimate(1.0, "signs", SignTeacher())

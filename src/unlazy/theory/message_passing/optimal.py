@@ -28,6 +28,7 @@ _MOST_OF_SIGNS = 150.0
 """The precisions between which fixed points are sought; signs are known to e^-75 at the last."""
 _LEAST_SAMPLES, _MOST_SAMPLES = 1e-6, 1e4
 _PANELS_PER_DECADE, _PANEL_NODES = 12, 4
+_SCALED = panels(np.append(np.arange(0.0, 6.0, 0.5), np.arange(6.0, 37.0, 2.0)), 8)
 _SPARSE = panels(np.append(0.0, 1.2 ** np.arange(-140.0, 140.0)), 8)
 _STEPS = np.arange(-133, 134)
 
@@ -192,19 +193,18 @@ class _FixedPoints:
         if isinstance(self._labels, LinearTeacher):
             return 1 / (self._labels.noise_variance + unknown)
         unknown = np.maximum(unknown, 1e-280)[:, None]
-        # panels of every scale from that on which labels turn to that of the fields
-        finest = np.floor(np.log2(width(self._labels, unknown.min()))) - 3
-        points, weights = panels(np.append(0.0, 2.0 ** np.arange(finest, 4.1, 0.5)), 12)
-        shape = (len(unknown), len(points))
-        # both ends of a symmetric law, so that neither probability loses its digits
-        fields, spread = np.broadcast_to(points, shape), np.broadcast_to(unknown, shape)
-        yes, slope = label_average(self._labels, fields, spread)
-        no, _ = label_average(self._labels, -fields, spread)
         known = np.maximum(1 - unknown, 1e-280)
+        # labels turn on one scale and fields are spread on another: the smaller one bounds the integrand
+        scale = 1 / np.sqrt(1 / width(self._labels, unknown) ** 2 + 1 / known)
+        points, weights = scale * _SCALED.points, scale * _SCALED.weights
+        spread = np.broadcast_to(unknown, points.shape)
+        # both ends of a symmetric law, so that neither probability loses its digits
+        yes, slope = label_average(self._labels, points, spread)
+        no, _ = label_average(self._labels, -points, spread)
         law = np.exp(-(points**2) / (2 * known)) * np.sqrt(2 / (np.pi * known))
         with np.errstate(invalid="ignore", divide="ignore"):
-            told = np.where(slope > 0, slope**2 / (yes * no), 0.0)
-        return np.where(np.isfinite(told), told, 0.0) * law @ weights
+            told = slope**2 / (yes * no)
+        return (np.where(np.isfinite(told), told, 0.0) * law * weights).sum(axis=1)
 
     def _integrals(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of what a label tells and of the precision, over the overlap between two precisions."""
@@ -219,6 +219,9 @@ class _FixedPoints:
         """Twice the free entropy over its value where nothing is known."""
         if np.isinf(precision):
             return samples * self._told[-1] - self._kept[-1]
+        if precision < _LEAST:
+            # overlap and precision are alike there
+            return samples * precision * self._information(np.ones(1))[0] - precision**2 / 2
         panel = min(int(np.searchsorted(self.precision, precision, "right")) - 1, len(self.precision) - 2)
         told, kept = self._integrals(self.precision[panel : panel + 1], np.array([precision]))
         return samples * (self._told[panel] + told[0]) - (self._kept[panel] + kept[0])
@@ -229,7 +232,6 @@ class _FixedPoints:
         ends = np.flatnonzero(below[:-1] & ~below[1:])
         found = []
         if not below[0]:
-            # where r and the overlap are alike
             found.append(samples * float(self._information(np.ones(1))[0]))
         if ends.size:
             low, high = self.precision[ends], self.precision[ends + 1]
