@@ -4,8 +4,9 @@ CPU seconds after start (imports done, one warm-up), BLAS on one thread, the eig
 is a minimal version of the published GCMProject scripts (`benchmarks/_gcm.py`, nested adaptive quadrature around a
 scalar minimiser), which took 66 to 97 s for such a curve elsewhere; two of the ten points are timed here, times 5.
 Tree-AMP's 0.9 s for a perceptron's state evolution was measured elsewhere: it could not be installed here. The best
-estimate of weights that are signs has no peer here; its curve of fixed points is made anew each time. The last rows are random sequential message passing (aspect ratio 3, flips of 10%, twice the matched inverse temperature, updates
-with probability 0.25) on one instance, its draw included, and the static solution that it needs.
+estimate of weights that are signs has no peer here; its curve of fixed points is made anew each time. The last rows are
+random sequential message passing (aspect ratio 3, flips of 10%, twice the matched inverse temperature, updates with
+probability 0.25) on one instance, its draw included, and the static solution that it needs.
 """
 
 from __future__ import annotations
