@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,8 @@ BUDGET = 0.15
 PATIENCE = 3.0
 """Theory that takes longer than this many seconds is computed only on demand."""
 _DENSE = 60
+_TOGETHER = 6
+"""Values that are tried where a call takes many and costs hardly more than one."""
 _RATES: dict[str, float] = {}
 """Seconds of a study's theory for each point and each value of a path on the horizontal axis, as last seen here."""
 
@@ -63,16 +66,13 @@ class FoundTheory(NamedTuple):
 def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PATIENCE) -> FoundTheory:
     """The theory at the setting's points, and between them as far as the budget goes, before it is labelled.
 
-    What a point costs is known from the last time, or measured at one that is new, because theory keeps tables that
-    only the first call makes. Seconds are those of the processor: what else the machine does has no part in them.
+    What a point costs is measured at one that is new, because theory keeps tables that only the first call makes.
+    Seconds are those of the processor: what else the machine does has no part in them.
     """
     grid, study = setting.grid, setting.study
     if not study.defines("predict"):
         return FoundTheory()
-    dense = setting.lines(_DENSE)
-    rate = _RATES.get(study.name)
-    if rate is not None and dense is not grid and rate * _units(dense, setting.x) <= budget:
-        return _lines(setting, dense, budget)
+    dense, rate = setting.lines(_DENSE), _RATES.get(study.name)
     if grid.size > 2 and (rate is None or rate * _units(grid, setting.x) > patience):
         if rate is None:
             # The first call makes tables; the second tells what a point costs.
@@ -81,20 +81,34 @@ def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PA
         if each * grid.size > patience:
             _RATES[study.name] = each / _units(_point(grid, -1), setting.x)
             return FoundTheory(seconds=each * grid.size, dense=False, waits=True)
+    new = [v for v in _column(dense, setting.x) if v not in _column(grid, setting.x)] if dense is not grid else []
+    value = None
+    if rate is not None and new and rate * _units(grid, setting.x) <= budget:
+        value = _each(setting, new)
+        if value * len(_column(dense, setting.x)) <= budget:
+            return _lines(setting, dense, budget)
     spent, own = _timed(grid)
     _RATES[study.name] = spent / _units(grid, setting.x)
     if own is None:
         return FoundTheory(seconds=spent)
-    fresh = _one_of(dense, grid, setting.x)
-    if fresh is None:
+    if not new:
         return FoundTheory(own, None, spent)
     if rate is not None and spent > budget:
         return FoundTheory(own, None, spent, dense=False)
-    each = _timed(fresh)[0] if spent > budget else spent / len(_column(grid, setting.x))
-    count = min(_DENSE, int(budget / max(each, 1e-9)))
+    count = min(_DENSE, int(budget / max(_each(setting, new) if value is None else value, 1e-9)))
     if count < 2 * len(_column(grid, setting.x)):
         return FoundTheory(own, None, spent, dense=False)
     return _lines(setting, setting.lines(count), budget, spent)
+
+
+def _each(setting: ExplorerSetting, new: Sequence[Any]) -> float:
+    """The seconds of a new value on the horizontal axis.
+
+    It is measured at values that are drawn each time: theory that remembers results would be quick at the same ones.
+    """
+    together = setting.x in setting.study.broadcasts or setting.study.parameter(setting.x).kind == "path"
+    chosen = sorted(random.sample(list(new), min(_TOGETHER if together else 1, len(new))))
+    return _timed(setting.grid.across(setting.x, chosen))[0] / len(chosen)
 
 
 def _lines(setting: ExplorerSetting, dense: ParameterGrid, budget: float, before: float = 0.0) -> FoundTheory:
@@ -171,11 +185,3 @@ def _column(grid: ParameterGrid, x: str) -> list:
         if x in axis.names:
             return axis.column(x)
     return list(grid.fixed[x])
-
-
-def _one_of(dense: ParameterGrid, grid: ParameterGrid, x: str) -> ParameterGrid | None:
-    """The dense grid at one value of x that the other grid does not have; None if there is none."""
-    if dense is grid:
-        return None
-    new = [v for v in _column(dense, x) if v not in _column(grid, x)]
-    return grid.across(x, [new[len(new) // 2]]) if new else None
