@@ -113,6 +113,24 @@ def test_what_a_point_costs_is_known_from_the_last_time(setting, monkeypatch):
     np.testing.assert_array_equal(again.dataset.y, first.dataset.y)
 
 
+def test_theory_that_remembers_results_is_not_taken_for_quick(setting, monkeypatch):
+    """A new value costs 0.3 s, one that was asked for before nothing."""
+    known = set()
+
+    def predict(self):
+        Clock.now += 0.0 if (self.a, self.b) in known else 0.3
+        known.add((self.a, self.b))
+        return {"y": self.a**2 * self.b}
+
+    monkeypatch.setattr(Square, "predict", predict)
+    lines(setting, patience=10)
+    for _ in range(5):
+        before = Clock.now
+        assert not lines(setting).dense
+        # One new value at both b; sixty would be 36 s.
+        assert Clock.now - before <= 0.6001
+
+
 def test_the_peak_without_a_ridge_is_drawn_to_the_next_sample():
     study = registry.find("ridge-equivalent")
     setting = make_setting(study, "ridges", "n", ["ridge=0"], ["n=100,200,400,800"], outputs=["risk"])

@@ -6,8 +6,8 @@ Text comes from links and fields, so that it is read by the laboratory's own par
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from unlazy.app.choices import (
 )
 from unlazy.checks import InputError, check_choice, check_whole, suggest
 from unlazy.lab import registry
-from unlazy.lab.grid import Axis, ParameterGrid, preset_grids
+from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.parse import as_text, parse_over, parse_set
 from unlazy.lab.running.dataset import inner_coordinates
 from unlazy.lab.running.run import command_line
@@ -70,13 +70,6 @@ class ExplorerSetting:
         if parameter is None or not is_numeric(parameter) or parameter.choices is not None:
             return self.grid
         return self.grid.denser(self.x, count)
-
-    def across(self, values: Sequence[Any]) -> ParameterGrid:
-        """The grid with other values on the horizontal axis, which is a parameter or a path."""
-        if self.study.parameter(self.x).kind == "path":
-            return replace(self.grid, fixed={**self.grid.fixed, self.x: tuple(values)})
-        axis = Axis((self.x,), tuple((v,) for v in values))
-        return replace(self.grid, axes=tuple(axis if a.names == (self.x,) else a for a in self.grid.axes))
 
     @property
     def query(self) -> list[tuple[str, str]]:

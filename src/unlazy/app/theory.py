@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import Axis, ParameterGrid
 from unlazy.lab.running.dataset import labelled, predict_points
+from unlazy.lab.running.lines import around_peaks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,13 +25,10 @@ BUDGET = 0.15
 PATIENCE = 3.0
 """Theory that takes longer than this many seconds is computed only on demand."""
 _DENSE = 60
+_TOGETHER = 6
+"""Values that are tried where a call takes many and costs hardly more than one."""
 _RATES: dict[str, float] = {}
 """Seconds of a study's theory for each point and each value of a path on the horizontal axis, as last seen here."""
-_ROUNDS = 3
-"""How often the lines get more values around a peak; each time they are four times as near to each other."""
-_PEAK = 1.1
-"""How far a value stands above one of its neighbours that is a peak, and not a curve's rounded top."""
-_MOST_PEAKS = 3
 
 
 class TheoryLines(NamedTuple):
@@ -59,7 +58,7 @@ class FoundTheory(NamedTuple):
     waits: bool = False
 
     def lines(self, setting: ExplorerSetting) -> TheoryLines:
-        grid = setting.grid if self.along is None else setting.across(self.along)
+        grid = setting.grid if self.along is None else setting.grid.across(setting.x, self.along)
         points = self.points and {name: [np.asarray(a, float) for a in rows] for name, rows in self.points.items()}
         return TheoryLines(labelled(grid, points) if points else None, self.seconds, self.dense, self.waits)
 
@@ -67,16 +66,13 @@ class FoundTheory(NamedTuple):
 def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PATIENCE) -> FoundTheory:
     """The theory at the setting's points, and between them as far as the budget goes, before it is labelled.
 
-    What a point costs is known from the last time, or measured at one that is new, because theory keeps tables that
-    only the first call makes. Seconds are those of the processor: what else the machine does has no part in them.
+    What a point costs is measured at one that is new, because theory keeps tables that only the first call makes.
+    Seconds are those of the processor: what else the machine does has no part in them.
     """
     grid, study = setting.grid, setting.study
     if not study.defines("predict"):
         return FoundTheory()
-    dense = setting.lines(_DENSE)
-    rate = _RATES.get(study.name)
-    if rate is not None and dense is not grid and rate * _units(dense, setting.x) <= budget:
-        return _lines(setting, dense, budget)
+    dense, rate = setting.lines(_DENSE), _RATES.get(study.name)
     if grid.size > 2 and (rate is None or rate * _units(grid, setting.x) > patience):
         if rate is None:
             # The first call makes tables; the second tells what a point costs.
@@ -85,92 +81,53 @@ def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PA
         if each * grid.size > patience:
             _RATES[study.name] = each / _units(_point(grid, -1), setting.x)
             return FoundTheory(seconds=each * grid.size, dense=False, waits=True)
+    new = [v for v in _column(dense, setting.x) if v not in _column(grid, setting.x)] if dense is not grid else []
+    value = None
+    if rate is not None and new and rate * _units(grid, setting.x) <= budget:
+        value = _each(setting, new)
+        if value * len(_column(dense, setting.x)) <= budget:
+            return _lines(setting, dense, budget)
     spent, own = _timed(grid)
     _RATES[study.name] = spent / _units(grid, setting.x)
     if own is None:
         return FoundTheory(seconds=spent)
-    fresh = _one_of(dense, grid, setting)
-    if fresh is None:
+    if not new:
         return FoundTheory(own, None, spent)
     if rate is not None and spent > budget:
         return FoundTheory(own, None, spent, dense=False)
-    each = _timed(fresh)[0] if spent > budget else spent / len(_column(grid, setting.x))
-    count = min(_DENSE, int(budget / max(each, 1e-9)))
+    count = min(_DENSE, int(budget / max(_each(setting, new) if value is None else value, 1e-9)))
     if count < 2 * len(_column(grid, setting.x)):
         return FoundTheory(own, None, spent, dense=False)
     return _lines(setting, setting.lines(count), budget, spent)
+
+
+def _each(setting: ExplorerSetting, new: Sequence[Any]) -> float:
+    """The seconds of a new value on the horizontal axis.
+
+    It is measured at values that are drawn each time: theory that remembers results would be quick at the same ones.
+    """
+    together = setting.x in setting.study.broadcasts or setting.study.parameter(setting.x).kind == "path"
+    chosen = sorted(random.sample(list(new), min(_TOGETHER if together else 1, len(new))))
+    return _timed(setting.grid.across(setting.x, chosen))[0] / len(chosen)
 
 
 def _lines(setting: ExplorerSetting, dense: ParameterGrid, budget: float, before: float = 0.0) -> FoundTheory:
     """The theory on a dense grid, and on more values around its peaks."""
     spent, points = _timed(dense)
     rate = _RATES[setting.study.name] = spent / _units(dense, setting.x)
-    values = _column(dense, setting.x)
     if points is None:
         return FoundTheory(seconds=spent + before)
-    stacked = {name: _stacked(dense, setting.x, name, rows) for name, rows in points.items()}
-    for _ in range(_ROUNDS):
-        more = _around_peaks(setting, values, stacked)
-        if not more or rate * _units(setting.across(more), setting.x) > budget:
-            break
-        seconds, new = _timed(setting.across(more))
+
+    def ask(grid: ParameterGrid) -> Mapping[str, Any] | None:
+        nonlocal spent
+        if rate * _units(grid, setting.x) > budget:
+            return None
+        seconds, more = _timed(grid)
         spent += seconds
-        if new is None or new.keys() != points.keys():
-            break
-        order = np.argsort([*values, *more], kind="stable")
-        values = sorted([*values, *more])
-        for name, rows in new.items():
-            added = _stacked(setting.across(more), setting.x, name, rows)
-            if _place(dense, setting.x, name) is not None:
-                stacked[name] = np.concatenate([stacked[name], added])[order]
-    grid = setting.across(values)
-    return FoundTheory({n: _apart(grid, setting.x, n, a) for n, a in stacked.items()}, values, spent + before)
+        return more
 
-
-def _around_peaks(setting: ExplorerSetting, values: Sequence[float], stacked: Mapping[str, np.ndarray]) -> list:
-    """New values on both sides of where a shown output has a peak: lines that end in two points would cut it off."""
-    height: dict[int, float] = {}
-    for name in set(setting.outputs) & set(stacked):
-        if len(stacked[name]) != len(values):
-            continue
-        with np.errstate(invalid="ignore", divide="ignore"):
-            y = np.abs(stacked[name].reshape(len(values), -1))
-            inner, low, high = y[1:-1], y[:-2], y[2:]
-            sharp = np.where((inner >= low) & (inner >= high), inner / np.minimum(low, high), 0.0)
-        best = np.nan_to_num(sharp, nan=0.0, posinf=np.inf).max(axis=1, initial=0.0)
-        for index in np.flatnonzero(best > _PEAK).tolist():
-            height[index + 1] = max(height.get(index + 1, 0.0), float(best[index]))
-    parameter, first = setting.study.parameter(setting.x), setting.grid.point(0)
-    found = set()
-    for index in sorted(height, key=lambda i: -height[i])[:_MOST_PEAKS]:
-        for a, b in ((values[index - 1], values[index]), (values[index], values[index + 1])):
-            for share in (0.25, 0.5, 0.75):
-                between = a + share * (b - a)
-                found.add(parameter.coerce_one(round(between) if parameter.type is int else between))
-    alone = parameter.kind == "path"
-    return sorted(v for v in found - set(values) if alone or setting.study.accepts({**first, setting.x: v}))
-
-
-def _place(grid: ParameterGrid, x: str, output: str) -> int | None:
-    """Which dimension of an output's array over the grid is the horizontal one; None if none is."""
-    for index, axis in enumerate(grid.axes):
-        if axis.names == (x,):
-            return index
-    dims = grid.study.outputs[output].dims
-    return len(grid.axes) + dims.index(x) if x in dims else None
-
-
-def _stacked(grid: ParameterGrid, x: str, output: str, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """One array of an output's rows, the horizontal dimension first."""
-    array, place = np.stack(rows).reshape((*grid.shape, *rows[0].shape)), _place(grid, x, output)
-    return array if place is None else np.moveaxis(array, place, 0)
-
-
-def _apart(grid: ParameterGrid, x: str, output: str, array: np.ndarray) -> list[np.ndarray]:
-    """The rows of which `_stacked` made an array."""
-    place = _place(grid, x, output)
-    whole = array if place is None else np.moveaxis(array, 0, place)
-    return list(whole.reshape(grid.size, *whole.shape[len(grid.shape) :]))
+    grid, points = around_peaks(dense, setting.x, points, setting.outputs, ask)
+    return FoundTheory(points, _column(grid, setting.x), spent + before)
 
 
 def _units(grid: ParameterGrid, x: str) -> int:
@@ -228,11 +185,3 @@ def _column(grid: ParameterGrid, x: str) -> list:
         if x in axis.names:
             return axis.column(x)
     return list(grid.fixed[x])
-
-
-def _one_of(dense: ParameterGrid, grid: ParameterGrid, setting: ExplorerSetting) -> ParameterGrid | None:
-    """The dense grid at one value of x that the other grid does not have; None if there is none."""
-    if dense is grid:
-        return None
-    new = [v for v in _column(dense, setting.x) if v not in _column(grid, setting.x)]
-    return setting.across([new[len(new) // 2]]) if new else None

@@ -98,18 +98,17 @@ class ParameterGrid:
         """
         parameter = self.study.parameter(dim)
         if parameter.kind == "path":
-            return replace(self, fixed={**self.fixed, dim: _fill(parameter, self.fixed[dim], count)})
-        first = self.point(0)
-        axes = tuple(
-            Axis(
-                axis.names,
-                tuple((v,) for v in _fill(parameter, axis.column(dim), count) if self.study.accepts({**first, dim: v})),
-            )
-            if axis.names == (dim,)
-            else axis
-            for axis in self.axes
-        )
-        return replace(self, axes=axes)
+            return self.across(dim, _fill(parameter, self.fixed[dim], count))
+        first, own = self.point(0), [axis.column(dim) for axis in self.axes if axis.names == (dim,)]
+        values = [v for column in own for v in _fill(parameter, column, count)]
+        return self.across(dim, [v for v in values if self.study.accepts({**first, dim: v})])
+
+    def across(self, dim: str, values: Sequence[Any]) -> ParameterGrid:
+        """This grid with other values of the path `dim`, or of the axis that is `dim` alone."""
+        if self.study.parameter(dim).kind == "path":
+            return replace(self, fixed={**self.fixed, dim: tuple(values)})
+        axis = Axis((dim,), tuple((v,) for v in values))
+        return replace(self, axes=tuple(axis if a.names == (dim,) else a for a in self.axes))
 
 
 Grids = Mapping[str, ParameterGrid]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         execute,
         fingerprint,
         laboratory,
+        lines,
         outputs,
         pack,
         plan,

@@ -110,7 +110,7 @@ def write(
             grids = preset_grids(study, PRESET)
             try:
                 body, how = _packed(laboratory, study, grids)
-            except (InputError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            except Exception as error:  # one study must not cost the others their place
                 body, how = None, f"{type(error).__name__}: {error}"
             if body is None and study.name in members and _is_current(members[study.name], study, grids):
                 body, how = members[study.name], "kept"

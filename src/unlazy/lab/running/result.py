@@ -13,6 +13,7 @@ from unlazy.lab.claims import VERDICT_COLUMNS, Verdict, tally
 from unlazy.lab.grid import Grids
 from unlazy.lab.judge import diverged_among
 from unlazy.lab.running import dataset
+from unlazy.lab.running.lines import lines
 from unlazy.lab.study import Part, Study
 from unlazy.plotting.drawing import Drawn, draw_panels, plain_panels
 from unlazy.plotting.film import moving
@@ -103,7 +104,7 @@ class Run:
         grid, part = self.grids[name], self.parts[name]
         dense = self.study.lines.get(name)
         derived = self.study(**grid.fixed).derive(part.simulated) if self.study.defines("derive") else None
-        return Picture(*part, dataset.predicted(grid if dense is None else grid.denser(dense)), derived)
+        return Picture(*part, dataset.predicted(grid) if dense is None else lines(grid, dense), derived)
 
     def __repr__(self) -> str:
         return f"<Run of {self.study.name}: {tally([verdict.verdict for verdict in self.verdicts])}>"
