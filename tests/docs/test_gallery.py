@@ -1,8 +1,10 @@
 """The gallery and the page of negatives say what the studies say, and nothing is simulated for them."""
 
 import html
+import inspect
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import gallery
 import negatives
@@ -127,6 +129,7 @@ def test_stored_results_are_shown_and_missing_ones_are_not_simulated(tmp_path, m
     with Store(file) as opened:
         before = opened.contents()
     section = stored.sections([Coin], file)["coin"]
+    monkeypatch.setattr(stored, "draw", None)  # what was drawn with the same code is not drawn again
     again = stored.sections([Coin], file)["coin"]
     assert section == again
     with Store(file) as opened:
@@ -142,6 +145,12 @@ def test_stored_results_are_shown_and_missing_ones_are_not_simulated(tmp_path, m
     assert used
     assert used <= set(re.findall(r' id="([^"]+)"', picture))
     assert f"Measured: {result.verdicts[1].measured:.4g}" in words(negatives.negatives([Coin], {"coin": section}))
+
+
+def test_only_what_is_seen_makes_a_figure_anew():
+    seen = {file.name for file in stored.files_of(Path(inspect.getfile(registry.find("spike"))))}
+    assert {"spike.py", "gradient_step.py", "drawing.py", "judge.py", "result.py", "report.py"} <= seen
+    assert not seen & {"store.py", "execute.py", "cluster.py", "commands.py", "board.py"}
 
 
 def _refuse(self, rng):
