@@ -10,8 +10,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import platformdirs
 
 import unlazy
 from unlazy.checks import InputError
+from unlazy.lab import registry
 from unlazy.lab.grid import Grids, preset_grids
 from unlazy.lab.running import pack
 from unlazy.lab.running.fingerprint import fingerprint
@@ -30,6 +33,9 @@ from unlazy.reporting.html.report import section
 
 PRESET = "quick"
 _PACKAGE = Path(unlazy.__file__).parent
+_RUNNING, _SEEN = _PACKAGE / "lab" / "running", {"dataset.py", "evidence.py", "result.py"}
+_FEW = 4
+"""Fewer figures than these are drawn sooner than other processes have started."""
 
 
 class Incomplete(Exception):
@@ -61,19 +67,54 @@ def store_file() -> Path:
 
 
 def sections(studies: Sequence[type[Study]], file: Path) -> dict[str, dict[str, Any]]:
-    """By study the data of its section of the report, figure included; only studies whose quick results are whole."""
-    found = {}
+    """By study the data of its section of the report, figure included; only studies whose quick results are whole.
+
+    What was drawn before with the same code, of the same results, is read again; the rest is drawn in two processes.
+    """
+    with _opened(file) as store:
+        held = {(c.study, c.fingerprint): (c.instances, c.bytes) for c in store.contents()}
+    shipped = _checksum(pack.default_file())
+    tasks = []
+    for study in studies:
+        stamp = held.get((study.name, fingerprint(study)))
+        if stamp is not None or shipped:
+            key = f"section {study.name} {fingerprint(study)} {stamp} {shipped}"
+            tasks.append((study, key, code_of(Path(inspect.getfile(study)))))
+    report = _Progress(len(tasks))
+    found: dict[str, Any] = {}
+    left = []
+    for study, key, code in tasks:
+        known, made = remembered(key, code)
+        if known:
+            found[study.name] = made
+        else:
+            left.append((study, key, code))
+    with _workers(len(left)) as run:
+        for number, ((study, key, code), made) in enumerate(
+            zip(left, run(file, [s for s, _, _ in left]), strict=True), 1
+        ):
+            found[study.name] = remember(key, code, made)
+            report(len(tasks) - len(left) + number)
+    return {study.name: found[study.name] for study in studies if found.get(study.name) is not None}
+
+
+@contextlib.contextmanager
+def _workers(many: int) -> Iterator[Callable[[Path, Sequence[type[Study]]], Iterable[Any]]]:
+    """What draws studies: this process for a few, or two others, which must be able to import the studies."""
+    if many < _FEW:
+        yield lambda file, studies: (draw(file, study) for study in studies)
+        return
+    # mkdocs takes the folder of its hooks off the path; the other processes import this file
+    if (here := str(Path(__file__).parent)) not in sys.path:
+        sys.path.append(here)
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), get_context("spawn")) as pool:
+        yield lambda file, studies: pool.map(draw, [file] * len(studies), [study.name for study in studies])
+
+
+def draw(file: Path, study: type[Study] | str) -> dict[str, Any] | None:
+    """The section of one study; None if store and shipped results lack some of it."""
     with _opened(file) as store, _Shelf(store) as shelf:
-        held = {(c.study, c.fingerprint): tuple(c) for c in store.contents()}
-        report = _Progress(len(studies))
-        for number, study in enumerate(studies, 1):
-            report(number)
-            stamp = held.get((study.name, fingerprint(study))), _checksum(pack.default_file())
-            code = code_of(Path(inspect.getfile(study)))
-            made = cached(f"section {study.name} {stamp}", code, partial(_section, shelf, study))
-            if made is not None:
-                found[study.name] = made
-    return found
+        return _section(shelf, registry.find(study))
 
 
 def _opened(file: Path) -> Store:
@@ -112,34 +153,53 @@ def _section(shelf: Laboratory, study: type[Study]) -> dict[str, Any] | None:
 
 def cached(key: str, code: str, make: Callable[[], Any]) -> Any:
     """`make()`, or what it gave before for the same key and the same code."""
-    name = hashlib.sha256(f"{code} {key}".encode()).hexdigest()
-    file = Path(platformdirs.user_cache_dir("unlazy")) / "docs" / f"{name}.json"
+    known, made = remembered(key, code)
+    return made if known else remember(key, code, make())
+
+
+def remembered(key: str, code: str) -> tuple[bool, Any]:
+    """Whether something is in the cache, and what."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return True, json.loads(_cache_file(key, code).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        pass
-    made = make()
-    # What is read from the cache must be what was made: both go through JSON.
-    text = json.dumps(made)
+        return False, None
+
+
+def remember(key: str, code: str, made: Any) -> Any:
+    """Put something into the cache; what it is when it is read again."""
+    file, text = _cache_file(key, code), json.dumps(made)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return json.loads(text)
 
 
-def code_of(start: Path) -> str:
-    """The hash of a file and of all modules of unlazy that it imports, directly or not; the lab's are always in."""
+def _cache_file(key: str, code: str) -> Path:
+    name = hashlib.sha256(f"{code} {key}".encode()).hexdigest()
+    return Path(platformdirs.user_cache_dir("unlazy")) / "docs" / f"{name}.json"
+
+
+def code_of(start: Path, whole: bool = False) -> str:
+    """The hash of `files_of` a file."""
+    digest = hashlib.sha256()
+    for file in sorted(files_of(start, whole)):
+        digest.update(_content(file))
+    return digest.hexdigest()
+
+
+def files_of(start: Path, whole: bool = False) -> set[Path]:
+    """A file and all modules of unlazy that it imports, directly or not; the lab's and the plotting are always in.
+
+    How results are computed and kept is not seen, and left out; `whole`: for what computes them, it is in.
+    """
     found: set[Path] = set()
     queue = [start, Path(__file__), *(_PACKAGE / "lab").rglob("*.py"), *(_PACKAGE / "plotting").rglob("*.py")]
     while queue:
         file = queue.pop()
-        if file not in found:
+        if file not in found and (whole or file.parent != _RUNNING or file.name in _SEEN):
             found.add(file)
             queue += _imported(file)
-    digest = hashlib.sha256()
-    for file in sorted(found):
-        digest.update(_content(file))
-    return digest.hexdigest()
+    return found
 
 
 @cache

@@ -1,8 +1,10 @@
 """The gallery and the page of negatives say what the studies say, and nothing is simulated for them."""
 
 import html
+import inspect
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import gallery
 import negatives
@@ -128,13 +130,14 @@ def test_stored_results_are_shown_and_missing_ones_are_not_simulated(tmp_path, m
     with Store(file) as opened:
         before = opened.contents()
     section = stored.sections([Coin], file)["coin"]
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, "draw", None)  # what was drawn with the same code is not drawn again
+        assert stored.sections([Coin], file)["coin"] == section
     # The same from shipped results, where there is no store: 24 bits change no digit that is shown.
     pack.write(tmp_path / "quick.pack", [Coin], file)
     monkeypatch.setattr(pack, "default_file", lambda: tmp_path / "quick.pack")
     assert stored.sections([Coin], tmp_path / "no.sqlite")["coin"]["claims"] == section["claims"]
     assert not (tmp_path / "no.sqlite").exists()
-    again = stored.sections([Coin], file)["coin"]
-    assert section == again
     with Store(file) as opened:
         assert list(opened.contents()) == list(before)
     page = above_the_code(gallery.study_page(Coin, section))
@@ -148,6 +151,12 @@ def test_stored_results_are_shown_and_missing_ones_are_not_simulated(tmp_path, m
     assert used
     assert used <= set(re.findall(r' id="([^"]+)"', picture))
     assert f"Measured: {result.verdicts[1].measured:.4g}" in words(negatives.negatives([Coin], {"coin": section}))
+
+
+def test_only_what_is_seen_makes_a_figure_anew():
+    seen = {file.name for file in stored.files_of(Path(inspect.getfile(registry.find("spike"))))}
+    assert {"spike.py", "gradient_step.py", "drawing.py", "judge.py", "result.py", "report.py"} <= seen
+    assert not seen & {"store.py", "execute.py", "cluster.py", "commands.py", "board.py"}
 
 
 def _refuse(self, rng):

@@ -7,8 +7,9 @@ import pytest
 
 import unlazy
 from unlazy.lab import Output, Study, path, static
-from unlazy.plotting.drawing import draw_panels
+from unlazy.plotting.drawing import draw_panels, plain_panel
 from unlazy.plotting.panels import Guide, Level, Map, Panel, Tiles, panels
+from unlazy.plotting.picture import Picture, said
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,24 @@ def test_a_family_has_a_colour_each_and_its_theory_the_same(drawn):
     lines = [line for line in axes.lines if line.get_linestyle() == "-"]
     assert len({line.get_color() for line in lines}) == 2
     np.testing.assert_allclose(lines[1].get_ydata(), lines[1].get_xdata())
+
+
+def test_what_all_curves_have_in_common_is_said_once_in_the_title(drawn):
+    (axes,) = drawn(Panel("law", x="n", by=("power", "d"), most=2))
+    assert texts(axes) == ["$d = 2$", "$d = 4$"]
+    assert axes.get_title(loc="left") == "$p = 0.5$"
+
+
+def test_powers_of_ten_are_written_as_such():
+    assert said(Laws, "power", 1e-5) == "$p = 10^{-5}$"
+    assert said(Laws, "power", 2.5e-7) == r"$p = 2.5 \times 10^{-7}$"
+    assert said(Laws, "power", 0.25) == "$p = 0.25$"
+
+
+def test_the_plain_figure_is_along_the_longest_of_the_axes_that_were_asked_for(run):
+    part = Picture(run.simulated, None, None)
+    assert plain_panel(part, ("d", "n"), "main", "law").x == "n"
+    assert plain_panel(part, ("d",), "main", "law").x == "d"
 
 
 def test_a_panel_without_a_legend_gets_one_if_no_other_explains_its_curves(drawn):

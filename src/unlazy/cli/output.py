@@ -31,8 +31,11 @@ def save_figure(found: Any, file: Path | None, quiet: bool) -> None:
     if file is not None:
         from unlazy.plotting.film import save_film
         from unlazy.plotting.style import is_film, save
+        from unlazy.reporting.terminal.show import open_console
 
-        save_film(found.film(), file) if is_film(file) else save(found.figure(), file)
+        # its theory has more points than the run's, and may take long
+        with open_console(stderr=True).status("drawing the figure, with its theory on a denser grid"):
+            save_film(found.film(), file) if is_film(file) else save(found.figure(), file)
         if not quiet:
             say(f"figure: {file}")
 

@@ -129,7 +129,8 @@ def plain_panel(part: Picture, added: Sequence[str], name: str, output: str, x: 
     dims = [str(d) for d in values.dims if d != "seed"]
     if x not in dims:
         numeric = [d for d in dims if _is_numeric(values[d])]
-        chosen = [d for d in added if d in dims] or sorted(numeric or dims, key=lambda d: -values.sizes[d])
+        asked = [d for d in added if d in dims]
+        chosen = sorted([d for d in asked if d in numeric] or asked or numeric or dims, key=lambda d: -values.sizes[d])
         x = chosen[0] if chosen else ""
     along = {str(n): c for n, c in values.coords.items() if c.dims and c.dims[0] not in ("seed", x)}
     by = tuple(name for name, coordinate in along.items() if len(np.unique(coordinate.values)) > 1)
@@ -159,8 +160,8 @@ class Drawing:
         self.seen: set[str] = set()
         """What there is to see, by its word in the caption."""
         self.left_out: dict[str, None] = {}
-        self.curves = self._all_curves()
         self._taken: dict[str, Any] = {}
+        self.curves = self._all_curves()
         self._first: tuple[np.ndarray, np.ndarray] | None = None
         self._names: list[str] = []
         self._largest = -np.inf
@@ -223,11 +224,17 @@ class Drawing:
         for place in itertools.product(*(range(values.sizes[dim]) for dim in dims)):
             at = dict(zip(dims, place, strict=True))
             case = {dim: (at[dim], values.sizes[dim], values[dim].values[at[dim]].item()) for dim in dims}
-            texts = [said(self.study, n, c.values[at[str(c.dims[0])]]) for n, c in along.items()]
-            found.append((", ".join(texts + fixed), case))
+            found.append(({name: c.values[at[str(c.dims[0])]] for name, c in along.items()}, case))
         if len(found) > layer.most:
             self.left_out[f"{len(found) - layer.most} of {len(found)} curves of part {layer.part}"] = None
-        return found[: layer.most]
+        found = found[: layer.most]
+        # what all curves have in common stands in the title, once
+        same = [name for name in along if len(found) > 1 and len({at[name] for at, _ in found}) == 1]
+        self._taken |= {name: found[0][0][name] for name in same}
+        return [
+            (", ".join([said(self.study, n, v) for n, v in at.items() if n not in same] + fixed), case)
+            for at, case in found
+        ]
 
     def _at(self, values: xr.DataArray, curve: _Curve) -> xr.DataArray:
         """The values along the horizontal axis."""

@@ -80,7 +80,16 @@ def said(study: type[Described], name: str, value: Any) -> str:
         return value
     symbol = getattr(study.parameters().get(name), "symbol", "")
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"${symbol} = {text}$" if symbol else f"{name.replace('_', ' ')} = {text}"
+    return f"${symbol} = {_powers(text)}$" if symbol else f"{name.replace('_', ' ')} = {text}"
+
+
+def _powers(text: str) -> str:
+    """A number in TeX: 1e-05 is 10^{-5}."""
+    digits, mark, exponent = text.partition("e")
+    if not mark or not exponent.lstrip("+-").isdigit():
+        return text
+    power = f"10^{{{int(exponent)}}}"
+    return power if digits == "1" else rf"{digits} \times {power}"
 
 
 def worded(study: type[Described], name: str) -> str:
