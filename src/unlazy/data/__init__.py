@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         encoding,
         images,
         labels,
+        linear_tasks,
         many_tasks,
         plane_tasks,
         real,

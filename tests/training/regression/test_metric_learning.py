@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from unlazy.data.many_tasks import diagonal_tasks
-from unlazy.functions.spectra import power_law
+from unlazy.functions.spectra import harmful_example, power_law
 from unlazy.numerics.metric_path import metric_path
-from unlazy.training.regression.metric_learning import gain_on_zero, metric_risks
+from unlazy.training.regression.metric_learning import gain_on_zero, metric_risks, trained_risk
 
 SPECTRUM, PRIOR = power_law(60, 0.7), power_law(60, 1.5)
 
@@ -57,7 +57,7 @@ def test_the_control_variate_leaves_the_mean_of_a_learned_metric_and_shrinks_its
     controlled, plain = [], []
     for seed in range(seeds):
         controlled.append(
-            metric_risks(np.random.default_rng(seed), SPECTRUM, PRIOR, 25, 10, 0.3, ridges, steps).evidence_risk[0]
+            metric_risks(np.random.default_rng(seed), SPECTRUM, PRIOR, 25, 10, 0.3, ridges, steps)["evidence_risk"][0]
         )
         sample = draw(np.random.default_rng(seed), 25, 10)
         path = metric_path(sample.design, sample.targets, 0.3)
@@ -80,5 +80,19 @@ def test_bayes_is_the_exact_expectation_and_below_every_ridge():
     kernel = design @ np.diag(PRIOR) @ design.T + 0.3 * np.eye(25)
     fit = np.diag(PRIOR) @ design.T @ np.linalg.solve(kernel, targets)
     each = SPECTRUM @ (coefficients - fit) ** 2
-    assert abs(each.mean() - risks.bayes_risk) < 4 * each.std() / np.sqrt(each.size)
-    assert risks.bayes_risk < risks.ridge_risk
+    assert abs(each.mean() - risks["bayes_risk"]) < 4 * each.std() / np.sqrt(each.size)
+    assert risks["bayes_risk"] < risks["ridge_risk"]
+
+
+def test_a_trained_diagonal_layer_learns_the_harmful_example_and_a_full_one_does_not():
+    spectrum, prior, _ = harmful_example(8, written_out=True)
+    data = spectrum, prior, 8, 100, 1.0
+    options = {"steps": 80, "step_size": 5.0, "batch_size": 50}
+    seeds = range(6)
+    diagonal, full = (
+        np.mean([trained_risk(np.random.default_rng(s), *data, diagonal=kind, **options) for s in seeds])
+        for kind in (True, False)
+    )
+    ridge = np.mean([metric_risks(np.random.default_rng(s), *data, (0.1,), (0,), ())["ridge_risk"] for s in seeds])
+    assert diagonal < 0.6 * ridge
+    assert full > 0.8 * ridge

@@ -62,8 +62,8 @@ EQUALITY = Panel(
 @dataclass(frozen=True)
 class DegreesOfFreedomCriterion(Study):
     question = (
-        "The criterion R(W), a ridge fit plus s'^2/n times its degrees of freedom, is to estimate the predictive risk "
-        "from the training data alone: for which first layers W is R(W) - s^2 an upper bound?"
+        "The criterion R(W) is the error of a ridge fit in the metric W^T W plus a price for its degrees of freedom. "
+        "It needs the training data alone. For which first layers W does it bound the risk at new inputs?"
     )
     sources = cite("suzuki2024", "suzuki2024talk", "mallows1973")
 
@@ -130,8 +130,8 @@ class DegreesOfFreedomCriterion(Study):
         "that it leaves open is 1.3, and there is a limit of n/2 on the degrees of freedom.",
     )
     def bound(aligned):
-        """For diagonal metrics j^-k chosen before the data, with fewer than n/2 degrees of freedom, the risk over
-        max{R(W) - s^2, delta} is {criterion}."""
+        """The bound holds for diagonal metrics j^-k that are chosen before the data and have fewer than n/2 degrees of
+        freedom: the risk is {criterion} times max{R(W) - s^2, delta}."""
         return _moderate(aligned.simulated)
 
     @claim(
@@ -142,7 +142,8 @@ class DegreesOfFreedomCriterion(Study):
         "that are trained, and the factor is this project's.",
     )
     def choice(aligned):
-        """Minimising R(W) over that family leads to a small risk: {criterion} times the smallest in it."""
+        """The metric of this family with the smallest R(W) has a small risk: {criterion} times the smallest risk in the
+        family."""
         enough(aligned.simulated, "metric_exponent", 3)
         enough(aligned.simulated, "ridge", 5)
         data = aligned.simulated.stack(case=DIMS)
@@ -150,15 +151,15 @@ class DegreesOfFreedomCriterion(Study):
 
     @claim(OWN, "(I - H)^2 <= I - H and H^2 <= H", at_most(0.04))
     def in_sample(aligned, isotropic):
-        """With weight 2 s^2 the criterion bounds the risk on the training inputs for every metric: the risk exceeds it
-        by {criterion} of the noise variance."""
+        """With weight 2 s^2, R(W) - s^2 bounds the risk on the training inputs for every metric. The risk exceeds it by
+        {criterion} noise variances."""
         both = (aligned.simulated, isotropic.simulated)
         return [(data.in_sample_risk - data.criterion) / parameter(data, "noise_variance") for data in both]
 
     @claim("mallows1973", "", within(0.04, absolute=True))
     def mallows(aligned, isotropic):
-        """Mallows' Cp, with squared residuals, estimates the risk on the training inputs without bias: the mean
-        difference is 0 {criterion}, in noise variances."""
+        """Mallows' Cp estimates the risk on the training inputs without bias. The mean difference is 0, {criterion}
+        noise variances."""
         both = (aligned.simulated, isotropic.simulated)
         return [(data.mallows_cp - data.in_sample_risk) / parameter(data, "noise_variance") for data in both]
 
@@ -169,11 +170,11 @@ class DegreesOfFreedomCriterion(Study):
         "the n x n kernel only, not what happens at new inputs. The theorem needs a class of W with small covering "
         "numbers, such as diagonal metrics.",
         departs="The theorem's conditions on W are left out, and the minimiser is the limit of gradient flow from W = "
-        "I in closed form: nothing is trained.",
+        "I in closed form; the study trained-metric trains W.",
     )
     def bound_unrestricted(aligned):
-        """The bound holds uniformly over W: at the unrestricted minimiser of R, too, the risk over
-        max{R(W) - s^2, delta} is {criterion}."""
+        """The bound holds for all W. At the W that minimises R without restriction, the risk is {criterion} times
+        max{R(W) - s^2, delta}."""
         return _over_criterion(aligned.simulated, "free_risk", "free_criterion")
 
     @claim(
@@ -185,8 +186,8 @@ class DegreesOfFreedomCriterion(Study):
         "technical conditions, which the talk does not list.",
     )
     def bound_isotropic(isotropic):
-        """The bound holds for the fixed metric W = I and isotropic inputs in d much above n as well, with fewer than
-        n/2 degrees of freedom: the ratio is {criterion}."""
+        """The bound holds for W = I and isotropic inputs with d much larger than n. With fewer than n/2 degrees of
+        freedom, the risk is {criterion} times max{R(W) - s^2, delta}."""
         return _moderate(isotropic.simulated)
 
     def validate(self) -> None:

@@ -18,8 +18,8 @@ STEPS = 40
 @dataclass(frozen=True)
 class HarmfulOverfitting(shared.MetricExample):
     question = (
-        "With eigenvalues 1/i up to i = n and 1/n in all of the d = n^3 directions after it, no ridge predicts better "
-        "than zero as n grows: does a metric learned from many tasks?"
+        "The inputs have d = n^3 directions, nearly all of them weak and alike. Together they drown the signal, and no "
+        "ridge learns more than zero as n grows. Can a first layer that is learned from many tasks?"
     )
     sources = cite("suzuki2024", "suzuki2024talk")
 
@@ -28,18 +28,20 @@ class HarmfulOverfitting(shared.MetricExample):
 
     presets = {
         "quick": {
-            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 28},
+            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 24},
+            "full": {"n": [4, 5, 6, 8], "layer": "full", "steps": [0], "seeds": 32},
             "known": {"n": [14, 20], **shared.KNOWN, "seeds": 128},
         },
         "full": {
             "main": {"n": [10, 14, 20, 28, 40, 56], "steps": [6, 12, 40, 100], "seeds": 16},
+            "full": {"n": [4, 6, 8, 10, 12], "layer": "full", "steps": [0], "seeds": 64},
             "known": {"n": [14, 20, 28, 40, 56], **shared.KNOWN, "seeds": 256},
         },
     }
     history = (
         *changes(
-            "learned-rate degrees-of-freedom-rate",
-            "the slope is compared with that of Bayes on the same data, where it was to be at most -0.5",
+            "learned-rate",
+            "the slope is compared with that of Bayes on the same data; before, it had to be at most -0.5",
             "two-sided, and without the noise of the design that both share",
         ),
         *changes(
@@ -52,7 +54,7 @@ class HarmfulOverfitting(shared.MetricExample):
 
     @claim(PAPER, "example (1)", at_least(0.9))
     def ridge_constant(main):
-        """The risk of the best ridge is Omega(1): {criterion} at every n."""
+        """The risk of the best ridge does not fall: it is {criterion} at every n."""
         return main.simulated.ridge_risk
 
     @claim(PAPER, "example (1)", at_least(0.0))
@@ -62,30 +64,47 @@ class HarmfulOverfitting(shared.MetricExample):
 
     @claim(PAPER, "example (1)", within(0.15, absolute=True), departs=f"{shared.EVIDENCE}.")
     def learned_rate(main):
-        """In the metric learned by evidence (40 steps) the risk goes to zero like that of Bayes (claim bayes-rate): its
-        slope less that of Bayes on the same data is 0, {criterion}."""
+        """In the metric learned by evidence (40 steps), the risk falls like that of Bayes. The slope of its log risk in
+        log n, less that of Bayes on the same data, is 0, {criterion}."""
         return shared.slope_over_bayes(main, "evidence_risk", STEPS)
 
-    @claim(PAPER, "example (1)", within(0.15, absolute=True), departs=f"{shared.DIAGONAL}.")
-    def degrees_of_freedom_rate(main):
-        """In the metric learned with degrees-of-freedom regularisation (40 steps) it does so too: the difference is 0,
-        {criterion}."""
-        return shared.slope_over_bayes(main, "degrees_of_freedom_risk", STEPS)
-
-    @claim(PAPER, "example (1)", between(-2 / 3 - 0.02, -2 / 3 + 0.02), theory=True, departs=shared.BAYES_RATE)
+    @claim(PAPER, "example (1)", between(-0.686, -0.647), theory=True, departs=shared.BAYES_RATE)
     def bayes_rate(main):
-        """The best possible risk goes to zero like n^-2/3: between n = 10^3 and 10^5 (d = n^3) the slope of the Bayes
-        risk is within 0.02 of -2/3."""
+        """The best possible risk falls like n^-2/3: from n = 10^3 to 10^5 its slope is {criterion}."""
         return shared.bayes_slope(HarmfulOverfitting())
+
+    @claim(PAPER, "example (1)", within(0.2, absolute=True), departs=f"{shared.NETWORK}.")
+    def trained_rate(main):
+        """A network with a diagonal W is trained by gradient descent, with label noise and mini-batches of tasks. Its
+        risk falls like that of Bayes: the difference of the two slopes is 0, {criterion}."""
+        return shared.slope_over_bayes(main, "trained_risk", STEPS)
+
+    @claim(PAPER, "example (1)", at_most(1.0), resampled=True, departs=f"{shared.NETWORK}.")
+    def trained_beats_ridge(main):
+        """At every n it predicts better than the best ridge: its risk is {criterion} times that of ridge."""
+        mean = main.simulated.mean("seed")
+        return mean.trained_risk / mean.ridge_risk
+
+    @claim(
+        PAPER,
+        "example (1)",
+        at_most(-0.3),
+        known_negative=shared.FULL,
+        departs="Nothing restricts W, where the theorem has conditions that the talk does not list.",
+    )
+    def trained_rate_full(full):
+        """The risk of a network with a full d x d matrix W, trained in the same way, falls too: the slope of its log
+        risk in log n is {criterion}."""
+        return slope(full.simulated.trained_risk, "n", least=4)
 
     @claim(OWN, "the project's own observation", at_most(1.3), resampled=True)
     def near_bayes(main):
-        """The metric learned by evidence (40 steps) comes near the Bayes risk at every n: {criterion} times it."""
+        """At every n, the risk in the metric learned by evidence (40 steps) is {criterion} times the Bayes risk."""
         return shared.learned_ratio(main, STEPS)
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.15), resampled=True)
     def theory(known):
-        """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 14 on."""
+        """From n = 14 on, the risks of ridge and Bayes are those of their deterministic equivalents, {criterion}."""
         return shared.theory_deviation(known)
 
     def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.functions.spectra import misaligned_example
-from unlazy.lab import OWN, at_least, at_most, between, changes, cite, claim, within
+from unlazy.lab import OWN, at_least, at_most, between, changes, cite, claim, slope, within
 from unlazy.studies.regression import shared
 
 PAPER = "suzuki2024 suzuki2024talk"
@@ -18,25 +18,27 @@ STEPS = 12
 @dataclass(frozen=True)
 class MisalignedSignal(shared.MetricExample):
     question = (
-        "The n-th of d = n^2 directions, of variance 1/n, carries a coefficient of variance n, all others decay like "
-        "1/i: ridge regression misses it; does a metric learned from many tasks find it?"
+        "The signal sits in one weak direction of the inputs, the n-th of n^2. Ridge regression looks at strong "
+        "directions first and misses it. Does a first layer that is learned from many tasks find it?"
     )
     sources = cite("suzuki2024", "suzuki2024talk")
 
     presets = {
         "quick": {
-            "main": {"n": [16, 24, 32, 48, 64], "steps": [STEPS], "seeds": 16},
+            "main": {"n": [16, 24, 32, 48, 64], "steps": [STEPS], "seeds": 14},
+            "full": {"n": [8, 12, 16, 24], "layer": "full", "steps": [0], "seeds": 32},
             "known": {"n": [16, 24, 32, 48, 64], **shared.KNOWN, "seeds": 64},
         },
         "full": {
             "main": {"n": [16, 32, 64, 128], "steps": [6, 12, 40], "seeds": 32},
+            "full": {"n": [8, 12, 16, 24, 32], "layer": "full", "steps": [0], "seeds": 64},
             "known": {"n": [16, 32, 64, 128], **shared.KNOWN, "seeds": 256},
         },
     }
     history = (
         *changes(
-            "learned-rate degrees-of-freedom-rate",
-            "the slope is compared with that of Bayes on the same data, where it was to be at most -0.45",
+            "learned-rate",
+            "the slope is compared with that of Bayes on the same data; before, it had to be at most -0.45",
             "two-sided, and without the noise of the design that both share",
         ),
     )
@@ -44,35 +46,52 @@ class MisalignedSignal(shared.MetricExample):
 
     @claim(PAPER, "example (2)", at_least(0.9))
     def ridge_constant(main):
-        """The risk of the best ridge is Omega(1): {criterion} at every n."""
+        """The risk of the best ridge does not fall: it is {criterion} at every n."""
         return main.simulated.ridge_risk
 
     @claim(PAPER, "example (2)", within(0.1, absolute=True), departs=f"{shared.EVIDENCE}.")
     def learned_rate(main):
-        """In the metric learned by evidence (12 steps) the risk goes to zero like that of Bayes (claim bayes-rate): its
-        slope in n less that of Bayes on the same data is 0, {criterion}."""
+        """In the metric learned by evidence (12 steps), the risk falls like that of Bayes. The slope of its log risk in
+        log n, less that of Bayes on the same data, is 0, {criterion}."""
         return shared.slope_over_bayes(main, "evidence_risk", STEPS)
 
-    @claim(PAPER, "example (2)", within(0.1, absolute=True), departs=f"{shared.DIAGONAL}.")
-    def degrees_of_freedom_rate(main):
-        """In the metric learned with degrees-of-freedom regularisation (12 steps) it does so too: the difference is 0,
-        {criterion}."""
-        return shared.slope_over_bayes(main, "degrees_of_freedom_risk", STEPS)
+    @claim(PAPER, "example (2)", within(0.2, absolute=True), departs=f"{shared.NETWORK}.")
+    def trained_rate(main):
+        """A network with a diagonal W is trained by gradient descent, with label noise and mini-batches of tasks. Its
+        risk falls like that of Bayes: the difference of the two slopes is 0, {criterion}."""
+        return shared.slope_over_bayes(main, "trained_risk", STEPS)
+
+    @claim(PAPER, "example (2)", at_most(1.0), resampled=True, departs=f"{shared.NETWORK}.")
+    def trained_beats_ridge(main):
+        """At every n it predicts better than the best ridge: its risk is {criterion} times that of ridge."""
+        mean = main.simulated.mean("seed")
+        return mean.trained_risk / mean.ridge_risk
+
+    @claim(
+        PAPER,
+        "example (2)",
+        at_most(-0.3),
+        known_negative=shared.FULL,
+        departs="Nothing restricts W, where the theorem has conditions that the talk does not list.",
+    )
+    def trained_rate_full(full):
+        """The risk of a network with a full d x d matrix W, trained in the same way, falls too: the slope of its log
+        risk in log n is {criterion}."""
+        return slope(full.simulated.trained_risk, "n", least=4)
 
     @claim(OWN, "the project's own observation", at_most(1.15), resampled=True)
     def near_bayes(main):
-        """The metric learned by evidence (12 steps) comes near the Bayes risk at every n: {criterion} times it."""
+        """At every n, the risk in the metric learned by evidence (12 steps) is {criterion} times the Bayes risk."""
         return shared.learned_ratio(main, STEPS)
 
     @claim(PAPER, "example (2)", between(-0.52, -0.48), theory=True, departs=shared.BAYES_RATE)
     def bayes_rate(main):
-        """The best possible risk goes to zero like n^-1/2: between n = 10^3 and 10^5 (d = n^2) the slope of the Bayes
-        risk is {criterion}."""
+        """The best possible risk falls like n^-1/2: from n = 10^3 to 10^5 its slope is {criterion}."""
         return shared.bayes_slope(MisalignedSignal())
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.15), resampled=True)
     def theory(known):
-        """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 16 on."""
+        """From n = 16 on, the risks of ridge and Bayes are those of their deterministic equivalents, {criterion}."""
         return shared.theory_deviation(known)
 
     def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

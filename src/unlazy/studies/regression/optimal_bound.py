@@ -59,8 +59,9 @@ def _infimum_over_bound(part):
 @dataclass(frozen=True)
 class OptimalBound(Study):
     question = (
-        "How small can a two-layer linear network make the degrees-of-freedom criterion R(W), and is that the kernel "
-        "risk of the inputs in the metric of the tasks, sum_j min{(s'^2 - s^2)/n, mu_j}?"
+        "A two-layer linear network minimises the degrees-of-freedom criterion R(W) over its first layer W. How small "
+        "does R(W) become? Is it the bound sum_j min{(s'^2 - s^2)/n, mu_j}, in which every direction costs its own "
+        "signal mu_j or the price of learning it?"
     )
     sources = cite("suzuki2024", "suzuki2024talk")
 
@@ -114,12 +115,12 @@ class OptimalBound(Study):
         "1.05, and mu_j are those of the prior, not of the drawn tasks.",
     )
     def bound(many):
-        """With 20 tasks per sample the infimum of R(W) - s^2 is {criterion} times the bound."""
+        """With 20 tasks per sample, the smallest R(W) - s^2 is {criterion} times the bound."""
         return _infimum_over_bound(many)
 
     @claim(OWN, "the theorem bounds from above only", at_least(0.7))
     def tight(many):
-        """The bound is sharp: the infimum is {criterion} times it."""
+        """The bound is sharp: the smallest R(W) - s^2 is {criterion} times the bound."""
         return _infimum_over_bound(many)
 
     @claim(
@@ -130,12 +131,14 @@ class OptimalBound(Study):
         "the second moment of the drawn tasks.",
     )
     def attained(many):
-        """The metric W^T W = Sigma_beta attains the bound up to a constant: its criterion is {criterion} times it."""
+        """The metric of the tasks, W^T W = Sigma_beta, attains the bound up to a constant: there R(W) - s^2 is
+        {criterion} times the bound."""
         return many.simulated.prior_metric / many.predicted.optimal_risk_bound
 
     @claim(OWN, "two-line identity, Bayes risk = kappa sum_j mu_j/(mu_j + kappa)", between(0.5, 1.0), theory=True)
     def bayes(many, few, weak):
-        """The Bayes risk over sum_j min{kappa, mu_j}, the bound at the effective ridge, is {criterion}."""
+        """The Bayes risk lies between half the bound and the bound, if the price of a direction is the effective ridge
+        kappa: the ratio is {criterion}."""
         return [part.predicted.bayes_risk / part.predicted.kernel_bound for part in (many, few, weak)]
 
     @claim(
@@ -147,7 +150,7 @@ class OptimalBound(Study):
         "happens to be small. The criterion is then far too optimistic: a reason not to minimise over unrestricted W.",
     )
     def tight_few_tasks(few):
-        """The bound is as sharp with 2 tasks per sample: the infimum is {criterion} times it."""
+        """With 2 tasks per sample the bound is as sharp: the smallest R(W) - s^2 is {criterion} times the bound."""
         return _infimum_over_bound(few)
 
     @claim(
@@ -158,7 +161,8 @@ class OptimalBound(Study):
         "s^2 count as they are, those above are cut at 1.2 s^2.",
     )
     def positive(weak):
-        """R(W) - s^2 estimates a risk: with weight s'^2 = 1.2 s^2 and 2 tasks per sample its infimum is {criterion}."""
+        """R(W) - s^2 estimates a risk, which is positive. With weight s'^2 = 1.2 s^2 and 2 tasks per sample, its
+        smallest value is {criterion}."""
         return weak.simulated.infimum
 
     def validate(self) -> None:

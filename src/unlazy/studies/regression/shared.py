@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ OUTPUTS = {
     "evidence_risk": Output("excess risk in the metric learned by evidence", r"\bar R", ("steps",), scale="log"),
     "degrees_of_freedom_risk": Output("excess risk in the metric learned with DoF", r"\bar R", ("steps",), scale="log"),
 }
+TRAINED = Output("excess risk of the trained network", r"\bar R", scale="log", short="trained network")
 RISKS = ("bayes_risk", "ridge_risk", "evidence_risk", "degrees_of_freedom_risk")
 LABELS = ("Bayes, prior known", "best ridge", "metric by evidence", "metric with DoF")
 KNOWN = {"tasks": 1, "steps": [0]}
@@ -30,6 +32,16 @@ DIAGONAL = (
 )
 """How learned metrics depart from the source, in common."""
 EVIDENCE = DIAGONAL.replace("The metric is", "The metric is learned by evidence, is")
+NETWORK = (
+    "W is diagonal in the true eigenbasis, where the source's is a d x d matrix in a class that the talk does not "
+    "describe"
+)
+FULL = (
+    "A d x d matrix that is trained on one set of inputs leaves new directions as they were: it predicts by the "
+    "interpolation of least norm of smoothed labels, like ridge regression. A rate for all W needs a smaller class of "
+    "W, or inputs of their own for each task (study trained-metric)."
+)
+"""Why a full layer does not learn the examples."""
 BAYES_RATE = (
     "The source states this rate for the network that minimises R(W); here it is that of the Bayes estimator, which "
     "knows the prior, by its deterministic equivalent."
@@ -58,8 +70,10 @@ class MetricExample(Study):
     tasks: int = static(200, "tasks", symbol="m", low=1, high=10_000, scale="log")
     noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
     steps: tuple = path((6, 12), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
+    layer: str = static("diagonal", "first layer of the trained network", choices=("diagonal", "full"))
+    training_steps: int = static(80, "steps of its gradient descent", low=1, high=100_000, scale="log")
 
-    outputs = OUTPUTS
+    outputs = {name: OUTPUTS[name] for name in OUTPUTS if name != "degrees_of_freedom_risk"} | {"trained_risk": TRAINED}
     lines = {"main": "n"}
 
     def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,14 +85,20 @@ class MetricExample(Study):
         return int(self.n**self.dimension_exponent + 1e-9)
 
     def memory(self) -> int:
-        return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
+        trained = 0 if self.layer == "diagonal" else 3 * self.dimension
+        return 8 * self.dimension * (5 * self.n + 4 * self.tasks + trained)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.regression.metric_learning import metric_risks
+        from unlazy.training.regression.metric_learning import metric_risks, trained_risk
 
         spectrum, prior, _ = self.population(written_out=True)
         sizes = self.n, self.tasks, self.noise_variance
-        return metric_risks(rng, spectrum, prior, *sizes, RIDGES, self.steps)._asdict()
+        descent = {"steps": self.training_steps, "step_size": 5.0, "batch_size": 50}
+        trained = trained_risk(deepcopy(rng), spectrum, prior, *sizes, diagonal=self.layer == "diagonal", **descent)
+        return {
+            **metric_risks(rng, spectrum, prior, *sizes, RIDGES, self.steps, ("evidence",)),
+            "trained_risk": trained,
+        }
 
     def predict(self) -> dict[str, Any]:
         return predicted_risks(*self.population(), self.n, self.noise_variance)
@@ -127,5 +147,9 @@ def bayes_slope(study, sizes=(1_000, 4_000, 20_000, 100_000)):
 def risks_against_size(steps: int, rate: float, text: str) -> Panels:
     """The figure of an example in which the dimension grows with n."""
     marks = (Guide(rate, text, 0.7),)
-    risks = Panel(RISKS, x="n", at={"steps": steps}, labels=LABELS, legend="beside", marks=marks)
-    return panels(risks, width=5.2, height=3.4, caption="Learned metrics have no theory.")
+    full = Panel(
+        "trained_risk", x="n", part="full", labels=("trained network, full $W$",), colours=("#999999",), line=True
+    )
+    shown, labels = (*RISKS[:-1], "trained_risk"), (*LABELS[:-1], "trained network, diagonal $W$")
+    risks = Panel(shown, x="n", at={"steps": steps}, labels=labels, legend="beside", marks=marks, also=(full,))
+    return panels(risks, width=5.2, height=3.4, caption="Learned metrics and trained networks have no theory.")

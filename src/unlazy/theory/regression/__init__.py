@@ -11,6 +11,11 @@ if TYPE_CHECKING:
         overfitting_regime,
         tsigler_bartlett,
     )
+    from unlazy.theory.regression.kept_directions import (
+        KeptDirections,
+        degrees_of_freedom_minimiser,
+        least_squares_risk,
+    )
     from unlazy.theory.regression.metric import (
         BayesRisk,
         MetricCriterion,
