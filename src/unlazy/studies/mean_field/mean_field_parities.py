@@ -77,7 +77,8 @@ def _exponent(needed):
 
 
 def _panels(part, title):
-    options: dict[str, Any] = {"by": "d", "part": part, "ylim": (0.45, 1.02), "log": "x", "xlabel": "samples n"}
+    options: dict[str, Any] = {"by": "d", "part": part, "ylim": (0.2, 1.02), "log": "x", "xlabel": "samples $n$"}
+    options |= {"line": True, "legend": "lower right"}
     mark = Level(LEVEL, "learned", dashed=True)
     return (
         Panel("accuracy", x=_rows, title=f"{title}, network", marks=(mark,), **options),
