@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         optimal_batch_size,
         uniform_in_time_bound,
     )
+    from unlazy.theory.mean_field.log_sobolev import LogSobolev, log_sobolev_constant
     from unlazy.theory.mean_field.normal_mixture import Normal, TwoNormals, normal_densities
     from unlazy.theory.mean_field.one_dimension import ScalarProblem, scalar_problem
     from unlazy.theory.mean_field.optimum import (

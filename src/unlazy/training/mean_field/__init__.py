@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         gaussian_clouds,
         langevin,
         networks,
+        parities,
+        particle_loops,
         small_networks,
         stein,
         watched_network,
