@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         orthant_moments,
         quadrature,
         reverse_diffusion,
+        reverse_law,
         ridge,
         roots,
         softmax_regression,

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 SPLINES = "Splines fitted to histograms by maximum likelihood stand for a diffusion model: none is trained or run"
 """How the studies of rates depart from Oko et al. 2023."""
+NETWORKS = (
+    "The network adds to the score of the uniform law on the known interval, is small where the paper has powers of "
+    "log n, and is the best minimum that training finds; the density is not smoother at the ends."
+)
+"""How the studies of trained networks depart from it."""
 
 
 def tabulated(function: Callable[..., Any], **axes: Sequence[Any]) -> xr.DataArray:

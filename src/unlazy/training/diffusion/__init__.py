@@ -7,12 +7,17 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.training.diffusion import (
         density_fits,
+        learned_scores,
         line,
         line_records,
         linear_support,
         manifold_errors,
+        network_rates,
+        network_sizes,
+        noise_draws,
         particles,
         rate_errors,
+        relu_score,
         reverse,
         score_matching,
     )
