@@ -95,6 +95,24 @@ def test_every_internal_link_of_the_pages_leads_somewhere(address, folder, page)
                 assert unquote(parts.fragment) in ids, f"{name} links to #{parts.fragment}"
 
 
+@pytest.mark.parametrize("width", [760, 1200, 1600])
+def test_the_navigation_is_visible(address, new_page, width):
+    page = new_page(width=width).page
+    page.goto(f"{address}/gallery/ridge-equivalent.html")
+    for name in ("Gallery", "Theory", "Reference"):
+        assert page.locator(".md-tabs__link", has_text=name).is_visible()
+
+
+def test_formulas_of_sentences_are_drawn(address, new_page):
+    page = new_page(width=1200).page
+    page.goto(f"{address}/gallery/ridge-equivalent.html")
+    boxes = page.evaluate("[...document.querySelectorAll('.said math')].map(e => e.getBoundingClientRect().height)")
+    assert boxes
+    assert min(boxes) > 5
+    # the plain form is there to be found, and not to be seen
+    assert page.evaluate("getComputedStyle(document.querySelector('.said annotation')).display") == "none"
+
+
 def test_formulas_are_drawn_by_the_browser(address, page):
     page.page.goto(f"{address}/theory/{TOPIC}.html")
     assert page.page.locator("math").count() > 20
