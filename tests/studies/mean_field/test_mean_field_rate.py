@@ -11,7 +11,7 @@ NARROW = {"temperature": 2.0, "bump": 0.1, "height": 10.0}
 def test_the_theory_does_not_see_the_grid_of_the_simulation():
     assert MeanFieldRate(grid_points=301).predict() == MeanFieldRate(grid_points=2001).predict()
     study = MeanFieldRate(**NARROW)
-    assert study.predict()["decay_rate"] == pytest.approx(grid_decay_rates(study._problem(20_001))[0], rel=1e-3)
+    assert study.predict()["decay_rate"] == pytest.approx(grid_decay_rates(study.problem(20_001))[0], rel=1e-3)
 
 
 def test_a_bump_between_the_points_of_the_grid_is_refused():

@@ -46,7 +46,7 @@ class MeanFieldCertificate(Study):
     from the Gaussian and computed by quadrature. `snapshot_gap` is the exact gap of 25 single times, on average.
     """
 
-    question = "Does the certificate bound the distance from the optimum, without bias, and what makes it small?"
+    question = "Does the certificate of a trained network bound its distance from the optimum, and what makes it small?"
     sources = cite("nitanda2021particle", "oko2022particle")
     precision = "float32"
     chunk_width = 8
@@ -118,12 +118,14 @@ class MeanFieldCertificate(Study):
 
     @claim("oko2022particle", FENCHEL, at_most(1.0))
     def bound(main):
-        """The certificate bounds the true gap: by quadrature, that gap over it is {criterion} on average."""
+        """The certificate bounds the true gap: the true gap, by quadrature, divided by the certificate is
+        {criterion} on average."""
         return main.simulated.optimality_gap / main.simulated.duality_gap
 
     @claim(OWN, "how tight the certificate is", at_most(1.2), resampled=True)
     def tight(main):
-        """It is not much larger than the true gap: {criterion} times it, on average over runs."""
+        """The certificate is not much larger than the true gap: it is {criterion} times the gap, on average over
+        runs."""
         return _mean(main, "duality_gap") / _mean(main, "optimality_gap")
 
     @claim(OWN, HALVES, at_least(-0.5))

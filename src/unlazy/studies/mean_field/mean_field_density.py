@@ -104,7 +104,7 @@ class MeanFieldDensity(Study):
     """
 
     question = (
-        "Do particles that minimise a maximum mean discrepancy estimate a density, and what does their number cost?"
+        "Can particles that minimise a maximum mean discrepancy estimate a density, and what does their number cost?"
     )
     sources = cite("suzuki2023convergence", "chen2022uniform", "silverman1986density")
     precision = "float32"
@@ -201,14 +201,14 @@ class MeanFieldDensity(Study):
 
     @claim(OWN, RIVALS, at_most(1.0), resampled=True)
     def kernel_density(sampled):
-        """The squared error of the density, averaged over time, over that of a kernel density estimate with the best
-        bandwidth for each sample is {criterion}."""
+        """The particles, averaged over time, estimate the density at least as well as a kernel density estimate with
+        the best bandwidth for each sample: their squared error divided by its squared error is {criterion}."""
         return sampled.simulated.average_error.mean("seed") / sampled.simulated.best_bandwidth_error.mean("seed")
 
     @claim(OWN, RIVALS, at_most(1.0), resampled=True)
     def few_particles(sampled):
-        """At one time the squared error of N particles, fewer than data, over that of a kernel density estimate with
-        Silverman's bandwidth is {criterion}."""
+        """At a single time N particles, fewer than data, do at least as well as a kernel density estimate with
+        Silverman's bandwidth: their squared error divided by its squared error is {criterion}."""
         return sampled.simulated.snapshot_error.mean("seed") / sampled.simulated.silverman_error.mean("seed")
 
     def validate(self) -> None:

@@ -44,7 +44,7 @@ class MeanFieldDoubleLoop(Study):
     is L(q_t) - L* for dual averaging and D* - D for ascent.
     """
 
-    question = "Do the double loops for mean-field networks converge as fast as their theorems say?"
+    question = "Do dual averaging and dual coordinate ascent train mean-field networks as fast as their theorems say?"
     sources = cite("nitanda2021particle", "oko2022particle")
 
     method: str = static("averaging", "method", choices=tuple(STEPS))
@@ -109,8 +109,9 @@ class MeanFieldDoubleLoop(Study):
         "nitanda2021particle", "", at_most(-1.0), departs=f"{EXACT}; a step sees all losses where its step sees one."
     )
     def averaging(averaging):
-        """The gap of dual averaging falls at least as 1/t: for t from 100 to 400 its slope is {criterion} (where
-        lambda_2 is at least 0.1; at 0.05 it is unstable until then)."""
+        """The gap of dual averaging falls at least as fast as 1/t: for t from 100 to 400 the slope of its logarithm
+        against log t is {criterion}. Only temperatures lambda_2 of at least 0.1 count; at 0.05 the method is
+        unstable until t = 100."""
         gaps = _tail(averaging, 100, 400)
         if "temperature" not in gaps.coords:
             gaps = gaps.expand_dims(temperature=[parameter(averaging.simulated, "temperature")])
@@ -120,27 +121,28 @@ class MeanFieldDoubleLoop(Study):
         "nitanda2021particle", "", at_most(-0.8), resampled=True, departs=f"{EXACT}; a slope of -0.8 stands for its -1."
     )
     def online(online):
-        """With one random loss a step the mean gap falls at least about as 1/t: for t from 100 to 1000 its slope is
-        {criterion}."""
+        """With one random loss a step the mean gap falls about as fast as 1/t, or faster: for t from 100 to 1000 its
+        slope is {criterion}."""
         return slope(_tail(online, 100, 1000).mean("seed"), "step")
 
     @claim(OWN, "linearised averaging", between(0.5, 2.0), resampled=True)
     def online_constant(online):
-        """Once the unstable phase is over the gap is constant/t: t times the mean gap, averaged over t = 300, 500, 700,
-        1000, is {criterion} times the constant of the linearisation."""
+        """After the unstable phase the gap is a constant divided by t: t times the mean gap, averaged over t = 300,
+        500, 700, 1000, is {criterion} times the constant of the linearised method."""
         late = _tail(online, 300, 1000) * online.simulated.step
         return late.mean("step").mean("seed") / online.predicted.online_averaging_constant
 
     @claim(OWN, "linear stability", between(1 / 1.5, 1.5))
     def unstable_until(averaging):
-        """Dual averaging first moves away: its gap is below half of its start only from t = rho, the spectral radius of
-        the naive iteration mu <- p_mu, within a factor 1.5."""
+        """Dual averaging first moves away from the optimum. Its gap falls below half of its start at t = rho, the
+        spectral radius of the naive iteration mu <- p_mu: that t divided by rho is {criterion}."""
         return averaging.simulated.fall / averaging.predicted.spectral_radius
 
     @claim("oko2022particle", "", at_most(1.0), departs=f"{EXACT}.")
     def ascent(ascent):
-        """The mean dual gap of coordinate ascent over (1 - 1/(n + R^2 s/lambda_2))^k of its start is {criterion} at
-        every checkpoint k, l'' <= s."""
+        """Coordinate ascent converges at least as fast as guaranteed: its mean dual gap after k steps, divided by (1
+        - 1/(n + R^2 s/lambda_2))^k times the gap at the start, is {criterion} at every checkpoint. s bounds the
+        second derivative of the loss."""
         return ascent.simulated.optimality_gap / ascent.predicted.guaranteed_gap
 
     def coordinates(self) -> dict[str, Any]:

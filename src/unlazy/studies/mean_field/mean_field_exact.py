@@ -157,7 +157,9 @@ class MeanFieldExact(Study):
     its claim says) and the default parameters, without which it is untested.
     """
 
-    question = "Do particles of mean-field Langevin dynamics attain the rates and biases that problem Q gives exactly?"
+    question = (
+        "Where everything is Gaussian and known in closed form, do particles have the predicted rates and biases?"
+    )
     sources = cite("suzuki2023convergence", "chen2022uniform", "nitanda2022convex", "chizat2022mean")
 
     interaction: float = value(1.5, "interaction of the particles", symbol="b", low=0, high=100)
@@ -231,9 +233,9 @@ class MeanFieldExact(Study):
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def moments(decay):
-        """At every checkpoint the variance of deviations and that of the particles' mean are as predicted {criterion},
-        and so is the mean, relative to its distance from the optimum at the start, or to the optimal law's deviation if
-        that is larger."""
+        """At every checkpoint the variance of the particles about their mean and the variance of that mean are as
+        predicted, {criterion}. So is the mean itself, relative to its first distance from the optimum or to the
+        deviation of the optimal law, whichever is larger."""
         data, exact = decay
         a, heat, start = _numbers(data, "external_curvature", "temperature", "start_mean")
         # a mean may be 0 or cross it, and have no way to go
@@ -249,21 +251,22 @@ class MeanFieldExact(Study):
 
     @claim(OWN, f"{CLOSED}; at b = 0 the bound of Nitanda et al. 2022", between(0.95, 1.05), resampled=True)
     def mean_rate(decay):
-        """The mean's part of L - L* decays at {criterion} times the rate 2(a+b); at b = 0 that is the bound
-        2 lambda_2/alpha, attained."""
+        """The part of L - L* that the mean causes decays at {criterion} times the rate 2(a+b). At b = 0 that is the
+        guaranteed rate 2 lambda_2/alpha, which is attained."""
         a, b, start = _numbers(decay.simulated, "external_curvature", "interaction", "start_mean")
         return _rate(decay, "particle_mean", start, decay.predicted.best_mean) / (2 * (a + b))
 
     @claim(OWN, CLOSED, between(0.95, 1.05), resampled=True)
     def variance_rate(decay):
-        """The variance's part of L - L*, of second order in v - v*, decays at {criterion} times the rate 4a."""
+        """The part of L - L* that the variance causes, of second order in v - v*, decays at {criterion} times the
+        rate 4a."""
         a, start = _numbers(decay.simulated, "external_curvature", "start_variance")
         return _rate(decay, "particle_variance", start, decay.predicted.last_variance) / (4 * a)
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def width(sizes):
-        """N times what N particles add to L is the same number for N = 4 and 8 at every time from the start, that of
-        the closed form, {criterion}."""
+        """N times what N particles add to L is the same number for N = 4 and N = 8, at every time from the start:
+        that of the closed form, {criterion}."""
         return relative_deviation(*(_width(data).sel(JUDGED) for data in (sizes.simulated, sizes.predicted)))
 
     @claim(CHAOS, "", between(-1.06, -0.94), resampled=True, departs=f"{GRADIENT}.")
@@ -275,8 +278,9 @@ class MeanFieldExact(Study):
 
     @claim(CHAOS, "", at_most(1.1), resampled=True, departs=GAUSSIAN)
     def uniform(sizes):
-        """N times what N particles add to L, over the larger of its values at the start, b v0/2, and at the end,
-        (lambda_2/2) log((a+b)/a), is {criterion} for N = 4 and 8, at every time from the start."""
+        """What N particles add to L never exceeds its closed form at the start or at the end: N times it, divided by
+        the larger of b v0/2 and (lambda_2/2) log((a+b)/a), is {criterion} for N = 4 and 8 at every time from the
+        start."""
         a, b, v0, heat = _numbers(sizes.simulated, "external_curvature", "interaction", "start_variance", "temperature")
         return _width(sizes.simulated).sel(JUDGED) / np.maximum(b * v0 / 2, heat / 2 * np.log1p(b / a))
 
@@ -328,8 +332,8 @@ class MeanFieldExact(Study):
 
     @claim(SUZUKI, RULE, ROOT, theory=True, departs=COST)
     def batch_rule(decay):
-        """The largest batch within 1.5 times the least cost of a free energy within eps of the optimum grows like
-        eps^(-1/2): its exponent in 1/eps is {criterion}."""
+        """The largest batch that wastes nothing grows like eps^(-1/2) as the gap eps that must be reached falls. It
+        is the largest whose cost is within 1.5 times the least; its exponent in 1/eps is {criterion}."""
         return _knee_exponent(decay, "free energy", 1.0)
 
     @claim(SUZUKI, RULE, ROOT, theory=True, known_negative=LINEAR, departs=COST)

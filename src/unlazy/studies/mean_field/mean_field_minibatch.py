@@ -171,9 +171,9 @@ class MeanFieldMinibatch(Study):
 
     @claim(PAPER, PLACE, between(-1.15, -0.85), resampled=True, departs=f"{FLOOR}.")
     def floor_exponent(floor, others):
-        """The floor of mini-batches falls like (n - B)/(n - 1)/B, the variance of a mean of B of n rows: above that of
-        variance reduction with the same Langevin noise, which has none of the batches' noise, and without its first
-        factor, its exponent in B, from 2 to 16, is {criterion}."""
+        """The floor that mini-batches of B of n rows leave falls like (n - B)/((n - 1) B), the variance of their
+        mean. What they leave above variance reduction with the same Langevin noise, divided by (n - B)/(n - 1), has
+        the exponent {criterion} in B, for B from 2 to 16."""
         n, found = parameter(floor.simulated, "n"), _batch_floor(floor.simulated.late_energy, others)
         return slope(found * (n - 1) / (n - found.used), "used", least=4)
 
@@ -184,14 +184,14 @@ class MeanFieldMinibatch(Study):
 
     @claim(PAPER, PLACE, at_most(1.0), resampled=True, departs=BUDGET)
     def race_batches(race):
-        """After 1e5 evaluations per particle F - F* with variance reduction over that with plain batches of 4 is
-        {criterion}."""
+        """After 1e5 evaluations per particle variance reduction is ahead of plain batches of 4: its F - F* divided
+        by theirs is {criterion}."""
         return _share_at_end(race, "sgd-4")
 
     @claim(PAPER, PLACE, at_most(1.0), resampled=True, departs=BUDGET)
     def race_full(race):
-        """After 1e5 evaluations per particle F - F* with variance reduction over that with the full gradient is
-        {criterion}."""
+        """After 1e5 evaluations per particle variance reduction is ahead of the full gradient: its F - F* divided by
+        that of the full gradient is {criterion}."""
         return _share_at_end(race, "full")
 
     @claim(OWN, "recursion over an epoch of the Gaussian problem of mean-field-exact", at_most(0.8), resampled=True)

@@ -55,7 +55,9 @@ class MeanFieldNetwork(Study):
     of the theorem: its guarantee at this problem (Holley-Stroock) is about 1e12 times below the measured rate.
     """
 
-    question = "Does a mean-field network learn features that its own neurons as a kernel lack, and reach the optimum?"
+    question = (
+        "Does a mean-field network learn features that its untrained neurons lack as a kernel, and reach the optimum?"
+    )
     sources = cite("suzuki2023parities", "suzuki2023convergence", "nitanda2022convex", "chizat2022mean")
     precision = "float32"
     chunk_width = 8
@@ -105,12 +107,14 @@ class MeanFieldNetwork(Study):
 
     @claim(*PARITIES, at_least(0.1), departs=f"{ONE}; the kernel is that of the network's own prior.")
     def beats_kernel(parity):
-        """It is better than its own neurons as a kernel, at the ridge that is best for the kernel: by {criterion}."""
+        """The network is better than a kernel of its untrained neurons, even at the ridge that is best for the
+        kernel on the test rows: by {criterion} in accuracy."""
         return _at(parity, "accuracy") - _at(parity, "kernel_accuracy")
 
     @claim(*PARITIES, at_least(3.0), departs=f"{ONE}; it has no such share of the weights.")
     def features(parity):
-        """Its weights have turned to the two relevant columns: their share is {criterion} times 2/d."""
+        """The weights have turned to the two relevant columns: the share of these columns is {criterion} times 2/d,
+        the share before training."""
         return _at(parity, "relevant_share") * parameter(parity.simulated, "d") / 2
 
     @claim(OWN, "role of the temperature", at_least(0.2))

@@ -181,8 +181,8 @@ class MeanFieldParities(Study):
 
     @claim(OWN, "role of the schedule", between(0.75, 1.33), resampled=True)
     def annealing(schedule):
-        """Annealing is not what does it: the samples that the network needs over those it needs with the last
-        temperature from the start on are {criterion}, for k = 2."""
+        """Annealing is not what does it: for k = 2 the samples that the annealed network needs, divided by those it
+        needs at the last temperature from the start on, are {criterion}."""
         needed = _needed(schedule)
         return needed.sel(cooling=2.0, drop=True) / needed.sel(cooling=1.0, drop=True)
 

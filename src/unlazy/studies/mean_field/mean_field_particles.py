@@ -93,7 +93,7 @@ class MeanFieldParticles(Study):
     they do not); the curve of `uniform` is that of continuous time and large N.
     """
 
-    question = "How far are N interacting particles from the mean-field limit, and is it so at all times?"
+    question = "How far are N interacting particles from the mean-field limit, and does it stay so at all times?"
     sources = cite("chen2022uniform", "suzuki2023convergence")
     precision = "float32"
     chunk_width = 32
@@ -138,21 +138,22 @@ class MeanFieldParticles(Study):
 
     @claim(OWN, CONSTANT, between(0.9, 1.1), resampled=True)
     def width(main):
-        """N tr Cov(f_hat) of the predictions over tr(C - C (n lambda_2 + C)^-1 C) plus the bias of the step size is
-        {criterion} for N = 8, 16, 32, at both late times (t = 6 to 13, 13 to 21)."""
+        """The variance of the predictions is that of the theory: N tr Cov(f_hat), divided by tr(C - C (n lambda_2 +
+        C)^-1 C) plus the bias of the step size, is {criterion} for N = 8, 16, 32, at both late times (t = 6 to 13,
+        13 to 21)."""
         return (_width(main).isel(time=slice(-2, None)) / main.predicted.width_trace).sel(particles=[8, 16, 32])
 
     @claim(OWN, CONSTANT, at_least(20.0), resampled=True)
     def repulsion(main):
-        """The particles come to correct each other's errors: for N = 8 the variance of independent ones over that of
-        the end is {criterion} (the theory has 28)."""
+        """The particles come to correct each other's errors: for N = 8 the variance of independent particles divided
+        by that at the end is {criterion} (the theory has 28)."""
         width = _width(main).sel(particles=8)
         return width.isel(time=0, drop=True) / width.isel(time=-1, drop=True)
 
     @claim(CHAOS, "", between(-1.25, -0.9), resampled=True, departs=f"{VARIANCE}.")
     def exponent(main):
-        """The error is about 1/N at all times: the exponent of tr Cov(f_hat) in N, from 8 to 128, is {criterion}; below
-        -1 soon after the start, from which N = 8 is far from the linear regime."""
+        """The variance of the predictions is about 1/N at all times: the exponent of tr Cov(f_hat) in N, from 8 to
+        128, is {criterion}. It is below -1 soon after the start, where N = 8 is far from the linear regime."""
         return _exponent(main)
 
     @claim(CHAOS, "", between(-1.06, -0.94), resampled=True, departs=f"{VARIANCE}.")
@@ -169,8 +170,8 @@ class MeanFieldParticles(Study):
 
     @claim(OWN, CONSTANT, between(0.85, 1.15), resampled=True)
     def energy(small):
-        """N (E F - F*) for N = 8 over c_F = c - lambda_2 dc/dlambda_2 plus the bias of the step size is {criterion} at
-        t = 13 to 21."""
+        """The energy of few particles is that of the theory: N (E F - F*) for N = 8, divided by c_F = c - lambda_2
+        dc/dlambda_2 plus the bias of the step size, is {criterion} at t = 13 to 21."""
         # `drift`, the expected growth of E|x|^2/2 in a unit of time, is 0 in the mean at stationarity. As a control
         # variate it halves the noise, and takes off what has not relaxed yet.
         cell = small.simulated.isel(time=-1)

@@ -114,34 +114,34 @@ class MeanFieldRate(Study):
 
     @claim(OWN, "linearised flow", at_least(1.0))
     def faster_than_frozen(main):
-        """The interaction only speeds the flow up: its rate over 2 lambda_2 times the spectral gap of mu* is
-        {criterion}."""
+        """The interaction only speeds the flow up: its rate divided by 2 lambda_2 times the spectral gap of mu*, the
+        rate without it, is {criterion}."""
         return main.simulated.decay_rate / main.predicted.frozen_decay_rate
 
     @claim(GUARANTEE, "", at_least(1.0), departs=ASYMPTOTIC)
     def guaranteed(main):
-        """The rate over that of the log-Sobolev constant by Holley and Stroock, L - L* <= exp(-2 lambda_2 t/alpha) with
-        KL <= (alpha/2) I, is {criterion}."""
+        """The flow converges at least as fast as guaranteed: its rate divided by 2 lambda_2/alpha, with the bound of
+        Holley and Stroock for the log-Sobolev constant alpha, KL <= (alpha/2) I, is {criterion}."""
         return main.simulated.decay_rate / main.predicted.guaranteed_decay_rate
 
     @claim(OWN, "a log-Sobolev inequality implies a spectral gap", between(1.0, 1.1), theory=True)
     def sobolev(main):
-        """The inequality itself loses little: 2 lambda_2 times the spectral gap of mu* over 2 lambda_2/alpha, alpha the
-        computed log-Sobolev constant of mu*, is {criterion}."""
+        """The log-Sobolev inequality itself loses little: with its constant alpha computed for mu*, the rate 2
+        lambda_2 times the spectral gap of mu*, divided by 2 lambda_2/alpha, is {criterion}."""
         return main.predicted.frozen_decay_rate / main.predicted.sobolev_decay_rate
 
     @claim(OWN, "how loose the guarantee is", between(0.8, 1.25), theory=True)
     def holley_stroock(main):
-        """What loses is the bound of alpha by Holley and Stroock: the logarithm of the bound over the computed alpha is
-        {criterion} times (osc V - barrier)/lambda_2."""
+        """Most is lost in the bound of alpha by Holley and Stroock: the logarithm of that bound divided by the
+        computed alpha is {criterion} times (osc V - barrier)/lambda_2."""
         found = main.predicted
         lost = np.log(found.sobolev_decay_rate / found.guaranteed_decay_rate)
         return lost * found.temperature / (found.oscillation - found.barrier)
 
     @claim(OWN, "linearised flow", between(-1.15, -0.85), theory=True)
     def interaction_gain(main):
-        """The other loss is the interaction, which the guarantee leaves out: at temperatures up to 0.1 the exact rate
-        over that with the drift of mu* grows like 1/lambda_2, with an exponent {criterion}."""
+        """The rest is lost because the guarantee leaves out the interaction: the exact rate divided by the rate
+        without it grows like 1/lambda_2. At temperatures up to 0.1 its exponent in lambda_2 is {criterion}."""
         cold = _cold(main)
         return slope(cold.decay_rate / cold.frozen_decay_rate, "temperature")
 
@@ -152,15 +152,15 @@ class MeanFieldRate(Study):
 
     @claim(OWN, "law of Arrhenius", between(0.85, 1.15), theory=True)
     def barrier(main):
-        """At temperatures up to 0.1 the spectral gap falls exponentially: the slope of its logarithm against 1/lambda_2
-        over minus the barrier between the wells is {criterion}."""
+        """At temperatures up to 0.1 the spectral gap falls exponentially in 1/lambda_2: the slope of its logarithm,
+        divided by minus the barrier between the wells, is {criterion}."""
         cold = _cold(main)
         x = 1 / cold.temperature
         x = x - x.mean()
         slope = (np.log(cold.frozen_decay_rate) * x).sum("temperature") / (x**2).sum()
         return -slope / cold.barrier.mean("temperature")
 
-    def _problem(self, grid_points: int | None = None) -> ScalarProblem:
+    def problem(self, grid_points: int | None = None) -> ScalarProblem:
         numbers = self.as_dict("interaction", "target_mean", "confinement", "temperature")
         width = 2 * self.bump**2
         return scalar_problem(
@@ -168,7 +168,7 @@ class MeanFieldRate(Study):
         )
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        problem = self._problem(self.grid_points)
+        problem = self.problem(self.grid_points)
         unit = 1 / grid_decay_rates(problem).decay_rate
         start = normal_masses(problem, rng.uniform(1, 2), rng.uniform(0.2, 0.4))
         flow = mean_field_flow(problem, start, UNITS * unit, step_size=0.04 * unit)
@@ -178,7 +178,7 @@ class MeanFieldRate(Study):
         return {"decay_rate": rate, "relative_gap": share}
 
     def predict(self) -> dict[str, Any]:
-        problem = self._problem()
+        problem = self.problem()
         coarse, fine = (_log_sobolev(each) for each in (problem, refined(problem)))
         sobolev = 2 * self.temperature / (fine + (fine - coarse) / 3)
         found = {"sobolev_decay_rate": sobolev, "barrier": barrier(problem), "oscillation": problem.oscillation}

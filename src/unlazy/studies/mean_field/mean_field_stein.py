@@ -86,7 +86,7 @@ class MeanFieldStein(Study):
     product of the score counted as one.
     """
 
-    question = "Does minimising a kernel Stein discrepancy with entropy sample the target, and at what bias and cost?"
+    question = "Do particles that minimise a kernel Stein discrepancy sample the target, and at what bias and cost?"
     sources = cite("suzuki2023convergence", "liu2016kernelized", "liu2016stein")
     precision = "float32"
     chunk_width = 32
@@ -153,8 +153,8 @@ class MeanFieldStein(Study):
 
     @claim(OWN, DUAL, between(0.9, 1.1), resampled=True)
     def spread(gaussian):
-        """The mean square of the particles about the target's mean is {criterion} times that of the exact optimum with
-        its first-order correction in 1/N, at lambda_2 = 0.3 and 1."""
+        """The particles spread as the theory says, at lambda_2 = 0.3 and 1: their mean square about the target's
+        mean is {criterion} times that of the exact optimum with its first-order correction in 1/N."""
         # the drift is 0 in the mean at stationarity: as a control variate it takes off half of the noise or more
         spread, drift = gaussian.simulated.spread, gaussian.simulated.drift
         corrected = (spread - coefficient(drift, spread) * drift).mean("seed")
@@ -177,8 +177,8 @@ class MeanFieldStein(Study):
 
     @claim(OWN, DUAL, at_least(5.0), theory=True)
     def damping_cost(gaussian):
-        """Damping is dear: at lambda_2 = 0.01 the excess of the variance with s1 = 3 is {criterion} times that with
-        s1 = 10."""
+        """Strong damping of the kernel is dear: at lambda_2 = 0.01 the variance is too large by {criterion} times as
+        much with damping length s1 = 3 as with s1 = 10."""
         from unlazy.training.mean_field.stein import exact_moments
 
         short, long = (exact_moments(_problem(damping=length), 0.01)[1] - 1 for length in (3.0, 10.0))
@@ -186,25 +186,26 @@ class MeanFieldStein(Study):
 
     @claim(OWN, "own question, on an example of Suzuki et al. 2023", at_most(0.1), known_negative=BLIND)
     def mode_weights(modes):
-        """The particles find the weight 0.2 of the smaller of two modes: their share is above it by {criterion}."""
+        """The particles find the weight 0.2 of the smaller of two modes: their share there exceeds it by
+        {criterion}."""
         return modes.simulated.left_mass - WEIGHT
 
     @claim(OWN, "unadjusted Langevin chains", at_most(1.0), resampled=True)
     def race_langevin(race):
-        """After 400 score evaluations the discrepancy of the particles over that of as many independent chains is
-        {criterion}."""
+        """After 400 score evaluations the particles are at least as close to the target as as many independent
+        Langevin chains: their discrepancy divided by that of the chains is {criterion}."""
         return _race(race, "ula_error", 400)
 
     @claim(OWN, RIVAL, at_most(1.0), resampled=True, known_negative=AHEAD)
     def race_svgd_early(race):
-        """After 100 score evaluations their discrepancy over that of Stein variational gradient descent is
-        {criterion}."""
+        """After 100 score evaluations they are at least as close as Stein variational gradient descent: their
+        discrepancy divided by its discrepancy is {criterion}."""
         return _race(race, "svgd_error", 100)
 
     @claim(OWN, RIVAL, at_most(1.0), resampled=True)
     def race_svgd_late(race):
-        """With 32 particles, at lambda_2 = 0.001, their discrepancy after 800 score evaluations over that of Stein
-        variational gradient descent is {criterion}."""
+        """With 32 particles at lambda_2 = 0.001 they are at least as close after 800 score evaluations: their
+        discrepancy divided by that of Stein variational gradient descent is {criterion}."""
         return _race(race, "svgd_error", 800).sel(particles=32, temperature=1e-3)
 
     def simulate(self, key: Any) -> dict[str, Any]:

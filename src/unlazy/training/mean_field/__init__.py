@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         batch_races,
         certificate,
         certified_runs,
+        coupled_clouds,
         density,
         double_loop,
         gap_quadrature,
