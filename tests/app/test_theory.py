@@ -103,14 +103,22 @@ def test_lines_have_more_values_around_a_peak(setting):
     assert lines(setting).dataset.sizes["a"] == 62
 
 
-def test_what_a_point_costs_is_known_from_the_last_time(setting, monkeypatch):
+def test_no_value_of_quick_theory_is_evaluated_twice(setting, monkeypatch):
     monkeypatch.setattr(Square, "seconds", 1e-4)
-    first = lines(setting)
-    # The points alone, then all values at once.
-    assert first.seconds == pytest.approx((8 + 2 * 62) * 1e-4)
-    again = lines(setting)
-    assert again.seconds == pytest.approx(2 * 62 * 1e-4)
-    np.testing.assert_array_equal(again.dataset.y, first.dataset.y)
+    for _ in range(2):
+        assert lines(setting).seconds == pytest.approx(2 * 62 * 1e-4)
+
+
+def test_very_slow_theory_is_not_tried_again_before_a_size_changes(setting, monkeypatch):
+    monkeypatch.setattr(Square, "seconds", 0.02)
+    monkeypatch.setattr(theory, "_SIZES", {})
+    other = make_setting(Square, "main", "a", [], ["a=0,1,2,4", "b=3,4"])
+    assert lines(setting, budget=0.01, patience=0.1).waits
+    before = Clock.now
+    found = lines(other, budget=0.01, patience=0.1)
+    assert found.waits
+    assert found.seconds == pytest.approx(4 * 2 * 0.02)
+    assert Clock.now == before
 
 
 def test_theory_that_remembers_results_is_not_taken_for_quick(setting, monkeypatch):

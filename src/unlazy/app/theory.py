@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import Axis, ParameterGrid
 from unlazy.lab.running.dataset import labelled, predict_points
-from unlazy.lab.running.lines import around_peaks
+from unlazy.lab.running.lines import around_peaks, joined
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,6 +25,8 @@ BUDGET = 0.15
 """Seconds that a redrawing may take for the theory."""
 PATIENCE = 3.0
 """Theory that takes longer than this many seconds is computed only on demand."""
+_SIZES: dict[str, tuple[int, ...]] = {}
+"""The whole numbers among the parameters at which a study's theory was last found to take long."""
 _DENSE = 60
 _TOGETHER = 6
 """Values that are tried where a call takes many and costs hardly more than one."""
@@ -72,62 +75,61 @@ def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PA
     grid, study = setting.grid, setting.study
     if not study.defines("predict"):
         return FoundTheory()
-    dense, rate = setting.lines(_DENSE), _RATES.get(study.name)
-    if grid.size > 2 and (rate is None or rate * _units(grid, setting.x) > patience):
-        if rate is None:
-            # The first call makes tables; the second tells what a point costs.
-            _timed(_point(grid, 0))
-        each, _ = _timed(_point(grid, -1))
-        if each * grid.size > patience:
-            _RATES[study.name] = each / _units(_point(grid, -1), setting.x)
-            return FoundTheory(seconds=each * grid.size, dense=False, waits=True)
-    new = [v for v in _column(dense, setting.x) if v not in _column(grid, setting.x)] if dense is not grid else []
-    value = None
-    if rate is not None and new and rate * _units(grid, setting.x) <= budget:
-        value = _each(setting, new)
-        if value * len(_column(dense, setting.x)) <= budget:
-            return _lines(setting, dense, budget)
+    rate = _RATES.get(study.name)
+    expected = math.inf if rate is None else rate * _units(grid, setting.x)
+    if grid.size > 2 and expected > patience:
+        sizes = tuple(v for v in setting.values.values() if isinstance(v, int))
+        if rate is None or _SIZES.get(study.name) != sizes:
+            if rate is None:
+                # The first call makes tables; the second tells what a point costs.
+                _timed(_point(grid, 0))
+            expected = _timed(_point(grid, -1))[0] * grid.size
+        if expected > patience:
+            _RATES[study.name], _SIZES[study.name] = expected / _units(grid, setting.x), sizes
+            return FoundTheory(seconds=expected, dense=False, waits=True)
     spent, own = _timed(grid)
     _RATES[study.name] = spent / _units(grid, setting.x)
-    if own is None:
-        return FoundTheory(seconds=spent)
+    dense = setting.lines(_DENSE)
+    if own is None or dense is grid:
+        return FoundTheory(own, None, spent)
+    if rate is not None and spent > 2 * budget:
+        return FoundTheory(own, None, spent, dense=False)
+    known = _column(grid, setting.x)
+    new = [v for v in _column(dense, setting.x) if v not in known]
     if not new:
         return FoundTheory(own, None, spent)
-    if rate is not None and spent > budget:
+    # Drawn each time: theory that remembers results would be quick where it was asked before.
+    tried = sorted(random.sample(new, min(_TOGETHER if _takes_many(setting) else 1, len(new))))
+    seconds, found = _timed(grid.across(setting.x, tried))
+    each = seconds / len(tried)
+    count = min(_DENSE, int((budget - min(spent, budget / 2)) / max(each, 1e-9)))
+    if count < 2 * len(known) or found is None or found.keys() != own.keys():
         return FoundTheory(own, None, spent, dense=False)
-    count = min(_DENSE, int(budget / max(_each(setting, new) if value is None else value, 1e-9)))
-    if count < 2 * len(_column(grid, setting.x)):
-        return FoundTheory(own, None, spent, dense=False)
-    return _lines(setting, setting.lines(count), budget, spent)
+    spent += seconds
+    grid, own = joined(grid, setting.x, own, tried, found)
 
+    rest = [v for v in _column(setting.lines(count), setting.x) if v not in {*known, *tried}]
+    if rest:
+        seconds, found = _timed(grid.across(setting.x, rest))
+        spent += seconds
+        if found is not None and found.keys() == own.keys():
+            grid, own = joined(grid, setting.x, own, rest, found)
 
-def _each(setting: ExplorerSetting, new: Sequence[Any]) -> float:
-    """The seconds of a new value on the horizontal axis.
-
-    It is measured at values that are drawn each time: theory that remembers results would be quick at the same ones.
-    """
-    together = setting.x in setting.study.broadcasts or setting.study.parameter(setting.x).kind == "path"
-    chosen = sorted(random.sample(list(new), min(_TOGETHER if together else 1, len(new))))
-    return _timed(setting.grid.across(setting.x, chosen))[0] / len(chosen)
-
-
-def _lines(setting: ExplorerSetting, dense: ParameterGrid, budget: float, before: float = 0.0) -> FoundTheory:
-    """The theory on a dense grid, and on more values around its peaks."""
-    spent, points = _timed(dense)
-    rate = _RATES[setting.study.name] = spent / _units(dense, setting.x)
-    if points is None:
-        return FoundTheory(seconds=spent + before)
-
-    def ask(grid: ParameterGrid) -> Mapping[str, Any] | None:
+    def ask(asked: ParameterGrid) -> Mapping[str, Any] | None:
         nonlocal spent
-        if rate * _units(grid, setting.x) > budget:
+        if each * len(_column(asked, setting.x)) > budget / 4:
             return None
-        seconds, more = _timed(grid)
+        seconds, more = _timed(asked)
         spent += seconds
         return more
 
-    grid, points = around_peaks(dense, setting.x, points, setting.outputs, ask)
-    return FoundTheory(points, _column(grid, setting.x), spent + before)
+    grid, own = around_peaks(grid, setting.x, own, setting.outputs, ask)
+    return FoundTheory(own, _column(grid, setting.x), spent)
+
+
+def _takes_many(setting: ExplorerSetting) -> bool:
+    """Whether a call for many values on the horizontal axis costs hardly more than one for a single value."""
+    return setting.x in setting.study.broadcasts or setting.study.parameter(setting.x).kind == "path"
 
 
 def _units(grid: ParameterGrid, x: str) -> int:

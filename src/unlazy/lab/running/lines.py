@@ -50,21 +50,31 @@ def around_peaks(
 
     `ask` may refuse: then the lines stay as they are.
     """
-    stacked = {name: _stacked(grid, dim, name, rows) for name, rows in points.items()}
     for _ in range(_ROUNDS):
-        values = _values(grid, dim)
-        along = [stacked[n] for n in outputs if n in stacked and _place(grid, dim, n) is not None]
+        values, places = _values(grid, dim), {name: _place(grid, dim, name) for name in points}
+        along = [_stacked(grid, dim, n, points[n]) for n in outputs if places.get(n) is not None]
         more = _between(grid, dim, values, along) if len(values) > 2 else []
         added = ask(grid.across(dim, more)) if more else None
-        if added is None or added.keys() != stacked.keys():
+        if added is None or added.keys() != points.keys():
             break
-        order = np.argsort([*values, *more], kind="stable")
-        for name, rows in added.items():
-            if _place(grid, dim, name) is not None:
-                new = _stacked(grid.across(dim, more), dim, name, rows)
-                stacked[name] = np.concatenate([stacked[name], new])[order]
-        grid = grid.across(dim, sorted([*values, *more]))
-    return grid, {name: _apart(grid, dim, name, array) for name, array in stacked.items()}
+        grid, points = joined(grid, dim, points, more, added)
+    return grid, {name: list(rows) for name, rows in points.items()}
+
+
+def joined(
+    grid: ParameterGrid, dim: str, points: Points, more: Sequence[Any], added: Points
+) -> tuple[ParameterGrid, dict[str, list[np.ndarray]]]:
+    """The grid with `more` values of `dim` in their order, and its points with those that were added there."""
+    values = [*_values(grid, dim), *more]
+    order, wider = np.argsort(values, kind="stable"), grid.across(dim, sorted(values))
+    found = {}
+    for name, rows in points.items():
+        array = _stacked(grid, dim, name, rows)
+        if _place(grid, dim, name) is not None:
+            new = _stacked(grid.across(dim, more), dim, name, added[name])
+            array = np.concatenate([array, new])[order]
+        found[name] = _apart(wider, dim, name, array)
+    return wider, found
 
 
 def _between(grid: ParameterGrid, dim: str, values: Sequence[float], shown: Sequence[np.ndarray]) -> list[Any]:
