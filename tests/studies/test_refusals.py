@@ -52,6 +52,7 @@ REFUSED = [
         {"step_size": 10.0, "weight_decay": 1.0},
         r"step_size \* weight_decay must be <= 1",
     ),
+    ("label-noise-map", {"tasks": 401}, "tasks must be at most largest_tasks = 400, got 401"),
     ("label-noise-stages", {"flip_probability": 0.0}, "flip_probability"),
     ("label-noise-stages", {"flip_probability": 0.01}, "flip_probability"),
     ("graph-convolution", {"neighbours": 33}, "neighbours must be at most n/2 = 32, got 33"),
@@ -107,6 +108,7 @@ REFUSED = [
     ("softmax-attention", {"heads": 3}, "width must be a multiple of heads = 3, got 8"),
     ("softmax-attention", {"steps": 100}, "prompts must be at most steps times batch_size = 3200, one pass, got 16384"),
     ("softmax-descent", {"steps": 100}, "prompts must be at most steps times batch_size = 3200, one pass, got 16384"),
+    ("trained-metric", {"tasks": 401}, "tasks must be at most largest_tasks = 400, got 401"),
 ]
 ACCEPTED = [
     ("label-noise-stages", {"flip_probability": 0.03}),

@@ -32,6 +32,7 @@ def test_the_first_variation_is_what_a_new_neuron_changes():
     assert float(varied[-1] - varied[:-1].mean()) == pytest.approx(float(slope), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_without_signal_the_gap_relaxes_at_twice_the_temperature():
     """A linear network whose labels are 0 but for noise has a penalty on degrees of freedom alone. As the ridge grows
     this is a square of the neurons, of which weight decay and Langevin noise take the excess at the rate 2 lambda."""

@@ -122,6 +122,7 @@ def test_descent_in_sample_space_is_descent_on_the_layer_and_stays_in_its_subspa
     np.testing.assert_allclose((moved - layer) @ outside.T, 0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_step_is_right_on_average_over_batches_and_noise(shared):
     data, layer = drawn(shared), start()

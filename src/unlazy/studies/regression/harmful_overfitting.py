@@ -28,7 +28,7 @@ class HarmfulOverfitting(shared.MetricExample):
 
     presets = {
         "quick": {
-            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 24},
+            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 20},
             "full": {"n": [4, 5, 6, 8], "layer": "full", "steps": [0], "seeds": 32},
             "known": {"n": [14, 20], **shared.KNOWN, "seeds": 128},
         },

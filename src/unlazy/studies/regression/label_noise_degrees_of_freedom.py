@@ -25,7 +25,7 @@ ENDS = (
 )
 INFERRED = (
     "The talk does not state it: it is inferred from label noise being a penalty on degrees of freedom, and judged in "
-    "one setting, with a share that is this project's."
+    "one setting, with a share that is this project's; the study label-noise-map has a range of settings."
 )
 IMPROVES = ("suzuki2024talk", "suggested by the talk", at_most(-0.05))
 LINEAR = ("identity", 0.1, 0.75)
@@ -90,8 +90,8 @@ SLIDE = ("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$")
 @dataclass(frozen=True)
 class LabelNoiseDegreesOfFreedom(Study):
     question = (
-        "If the second layer is fitted to labels with fresh noise while the first layer learns, is this regularisation "
-        "by the degrees of freedom of the learned kernel, and with which constant?"
+        "The second layer is fitted to labels with fresh noise while the first layer learns. Is this a penalty on the "
+        "degrees of freedom of the learned kernel, and with which constant?"
     )
     sources = cite("takakura2024", "suzuki2024", "suzuki2024talk")
 

@@ -44,7 +44,7 @@ def _map(exponent, noise_variance):
         return data.risk / data.risk.sel(relative_label_noise_variance=0.0).mean("seed")
 
     at = {"spectrum_exponent": exponent, "noise_variance": noise_variance}
-    return Map(shown, at=at, limits=(0.5, 1.5), label="risk over that without", **AXES)
+    return Map(shown, at=at, limits=(0.5, 1.5), label="risk, relative to no added noise", **AXES)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,13 @@ class LabelNoiseMap(Study):
     prior_exponent: float = value(1.0, "decay a of the prior variances j^-a", symbol="a", low=0, high=20)
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
     relative_label_noise_variance: float = value(
-        2.0, "variance v of the noise that training adds, over s^2", symbol=r"v/\sigma^2", low=0, high=100, paired=True
+        2.0,
+        "variance v of the noise that training adds, over s^2",
+        symbol=r"v/\sigma^2",
+        low=0,
+        high=100,
+        paired=True,
+        short="added noise",
     )
 
     outputs = {

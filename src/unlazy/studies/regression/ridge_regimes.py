@@ -61,8 +61,8 @@ def _bound_panel(part):
 @dataclass(frozen=True)
 class RidgeRegimes(Study):
     question = (
-        "With covariance eigenvalues j^-a in d = n^c dimensions, when does interpolation (ridge 0) generalise, when "
-        "does it need a ridge, and when does no ridge help?"
+        "The covariance has eigenvalues j^-a in d = n^c dimensions. When does interpolation (ridge 0) generalise? When "
+        "does it need a ridge? When does no ridge help?"
     )
     sources = cite("tsigler2023", "bartlett2020", "mallinar2022", "suzuki2024talk")
 
@@ -128,7 +128,7 @@ class RidgeRegimes(Study):
 
     @claim("mallinar2022 tsigler2023 suzuki2024talk", REGIMES[1], between(-0.1, 0.1))
     def kernel_ridgeless(kernel):
-        """Kernel regime (a > 1): at ridge 0 the risk does not go to zero; the slope of log risk in log n is
+        """In the kernel regime, a > 1, the risk at ridge 0 does not go to zero: the slope of log risk in log n is
         {criterion}."""
         return slope(_ridgeless(kernel), "n")
 
@@ -155,8 +155,8 @@ class RidgeRegimes(Study):
 
     @claim(*REGIMES, within(0.1, absolute=True))
     def benign(benign):
-        """Benign overfitting (a < 1, d below n^(1/(1-a))): at ridge 0 the risk goes to zero like B + V: its slope less
-        that of B + V at the same n is 0, {criterion}."""
+        """Overfitting is benign for a < 1 and d below n^(1/(1-a)). The risk at ridge 0 goes to zero like B + V: the
+        difference of their slopes is 0, {criterion}."""
         order = benign.predicted.risk_order.sel(ridge=0)
         return slope(_ridgeless(benign), "n", least=4) - slope(order, "n")
 
@@ -178,8 +178,8 @@ class RidgeRegimes(Study):
 
     @claim(*REGIMES, at_least(0.75))
     def harmful(harmful):
-        """Harmful overfitting (a < 1, d above n^(1/(1-a))): at ridge 0 the risk stays at that of the zero predictor:
-        {criterion} times it."""
+        """Overfitting is harmful for a < 1 and d above n^(1/(1-a)). The risk at ridge 0 is {criterion} times that of
+        the zero predictor."""
         return _ridgeless(harmful) / harmful.predicted.zero_risk
 
     @claim(*REGIMES, at_least(-0.02))
@@ -200,8 +200,8 @@ class RidgeRegimes(Study):
         departs="The sources have the order of the boundary; that half of the signal is lost there is this project's.",
     )
     def boundary(boundary):
-        """Between the two lies d ~ n^(1/(1-a)): the dimension at which the bias at ridge 0 is half the risk of the zero
-        predictor grows with the slope 1/(1-a), {criterion}."""
+        """The border between the two is d ~ n^(1/(1-a)). The dimension at which the bias at ridge 0 is half the risk of
+        the zero predictor grows with this exponent, {criterion}."""
         lost = boundary.simulated.bias.sel(ridge=0).mean("seed") / boundary.predicted.zero_risk
         exponent = crossing(lost, "dimension_exponent", 0.5)
         return slope(lost.n**exponent, "n", least=4) - 1 / (1 - lost.spectrum_exponent)

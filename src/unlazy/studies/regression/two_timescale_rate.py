@@ -65,7 +65,7 @@ class TwoTimescaleRate(Study):
     d: int = static(8, "input dimension", symbol="d", low=2, high=10_000)
     width: int = static(500, "neurons", symbol="M", low=1, high=100_000, scale="log")
     tasks: int = static(5, "tasks that share the first layer", symbol="m", low=1, high=1_000)
-    steps: int = static(100, "steps in the time 1.5/lambda", low=10, high=1_000_000, scale="log")
+    steps: int = static(60, "steps in the time 1.5/lambda", low=10, high=1_000_000, scale="log")
     activation: str = static("tanh", "activation", choices=("tanh", "erf"))
     temperature: float = value(
         0.1, "temperature, the weight of the entropy", symbol=r"\lambda", low=1e-3, high=100, scale="log", paired=True
@@ -84,8 +84,8 @@ class TwoTimescaleRate(Study):
     inner = {"unit": UNITS.tolist()}
     presets = {
         "quick": {
-            "clean": {**TEMPERATURES, "seeds": 16},
-            "noisy": {**TEMPERATURES, "label_noise_variance": 0.5, "seeds": 16},
+            "clean": {**TEMPERATURES, "seeds": 28},
+            "noisy": {**TEMPERATURES, "label_noise_variance": 0.5, "seeds": 28},
         },
         "full": {
             "clean": {"temperature": np.geomspace(0.01, 0.3, 8).tolist(), "width": 4000, "steps": 400, "seeds": 32},
