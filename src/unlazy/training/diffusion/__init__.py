@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         density_fits,
         learned_scores,
         line,
+        line_networks,
         line_records,
         linear_support,
         manifold_errors,
