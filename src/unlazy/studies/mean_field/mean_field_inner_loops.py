@@ -84,7 +84,7 @@ class MeanFieldInnerLoops(Study):
         "guaranteed_gap": Output("guaranteed gap of the ascent", "", ("step",), scale="log", theory_only=True),
     }
     history = (
-        Change("ascent", "up to k = 60, where it was 200, and 64 seeds", FLOOR),
+        Change("ascent", "up to k = 60, where it was 200, and 64 seeds, after looks at `main`", FLOOR),
         Change("averaging", "t from 25 to 80 with 64 particles and p = 1/2, where it was 6 to 30, 256 and 1", EARLY),
         Change("averaging", "a mean over dimensions, where it was each", "40 seeds left each one undecided"),
         Change("as-exact", "a factor 2 for a mean over late t, where it was 1.25 at every t", NOISY),

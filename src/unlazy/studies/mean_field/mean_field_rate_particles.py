@@ -68,7 +68,7 @@ class MeanFieldRateParticles(Study):
     history = changes(
         "dimensions temperatures",
         "1.5 to 3.5 units, where it was 2 to 4, and 40 seeds",
-        "16 seeds left it undecided",
+        "16 seeds left it undecided, 24 and 32 of `main` fragile",
     )
     presets = {
         "quick": {
