@@ -15,8 +15,8 @@ from unlazy.plotting.panels import Guide, Panel, panels
 DIMS = ("n",)
 THEOREM = "theorem on linear subspaces"
 STAND_IN = (
-    "The line by singular vectors and a spline on it by maximum likelihood stand for a diffusion model; a network is "
-    "trained in the full preset alone, and not judged"
+    "The line by singular vectors and a spline on it by maximum likelihood stand for a diffusion model; networks are "
+    "judged in `score-network-line`"
 )
 FRAGILE = "with independent data sets fresh seeds might have left it undecided"
 SMOOTHNESS = 2.0

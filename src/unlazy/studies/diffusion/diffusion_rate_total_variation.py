@@ -72,7 +72,7 @@ class DiffusionRateTotalVariation(Study):
     per seed.
     """
 
-    question = "Does score matching over spline scores attain the minimax rate n^(-s/(2s+1)) in total variation?"
+    question = "Does score matching with spline scores learn a density at the best possible rate, in total variation?"
     sources = cite("oko2023")
     departs = f"{SPLINES}; the densities are not smoother at the edges, as the theorem's are."
 
@@ -137,12 +137,12 @@ class DiffusionRateTotalVariation(Study):
 
     @claim("oko2023", "", within(0.03, absolute=True), departs=f"{SPLINES}; AIC, and not s, decides their number.")
     def aic(main):
-        """So it has with the number of cells chosen from the data by AIC, {criterion}."""
+        """If AIC chooses the number of cells from the data, the slope is the same, {criterion}."""
         return _rate(main.simulated.aic_error.sel(rule=RULES[0])) + main.predicted.rate_exponent
 
     @claim(OWN, "AIC on cubic splines", within(0.03, absolute=True))
     def adaptation(main):
-        """And also with cubic splines throughout, without knowing the smoothness, {criterion}."""
+        """With cubic splines for every density, so that nobody has to know s, the slope is the same, {criterion}."""
         return _rate(main.simulated.aic_error.sel(rule=RULES[1])) + main.predicted.rate_exponent
 
     @claim("oko2023", "", at_least(0.0), resampled=True)

@@ -44,7 +44,9 @@ class DiffusionRateWasserstein(Study):
     not W1 itself.
     """
 
-    question = "Does a smooth density estimate beat the empirical measure in W1, and at the rate n^(-(s+1)/(2s+d))?"
+    question = (
+        "In the distance W1, is a smooth estimate of a density better than the data themselves, and at which rate?"
+    )
     sources = cite("oko2023", "nilesweed2022")
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
@@ -112,7 +114,7 @@ class DiffusionRateWasserstein(Study):
 
     @claim("nilesweed2022", "", within(0.03, absolute=True))
     def line_empirical(line):
-        """So does the mean of the empirical measure's W1, which is exact given the density, {criterion}."""
+        """The mean W1 of the data themselves, which is exact given the density, falls as n^(-1/2) too, {criterion}."""
         return slope(line.simulated.empirical_distance, "n", least=5) + line.predicted.empirical_rate_exponent
 
     @claim(
@@ -124,7 +126,7 @@ class DiffusionRateWasserstein(Study):
         departs=f"{SPLINES}.",
     )
     def line_stated(line):
-        """On a line it falls as n^(-(s+1)/(2s+1)), the exponent {criterion}."""
+        """On a line the spline's W1 falls as n^(-(s+1)/(2s+1)), as the theorem says, the exponent {criterion}."""
         return slope(line.simulated.spline_distance, "n", least=5) + line.predicted.stated_rate_exponent
 
     @claim(OWN, "what smoothing gains", between(0.9, 1.0), resampled=True)
