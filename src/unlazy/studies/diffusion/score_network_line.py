@@ -72,8 +72,8 @@ class ScoreNetworkLine(Study):
         "network of least risk; 0.6 allows for what is not learned in these steps.",
     )
     def dimension(main):
-        """The distance of the samples to the data hardly grows with the dimension: its exponent in d, which is 0 in
-        the theorem, is {criterion}."""
+        """In the theorem the distance of the samples to the data does not grow with the dimension. Here its exponent in
+        d is {criterion}."""
         data = main.simulated
         return slope(data.along_distance + data.off_plane_denoised, "d", least=4)
 

@@ -77,7 +77,7 @@ class ScoreNetworkRate(Study):
     history = (
         Change(
             "",
-            "a network for each window of time, as the paper's estimator for W1 has, and 18 weights per bump",
+            "a network for each window of time, and 18 weights per bump",
             f"{PILOT}: one network for all times stopped improving at n = 4^8, where its risk on the data was far "
             "above that of the spline",
         ),

@@ -1,7 +1,7 @@
 """Small ReLU networks for the score of data on [-1, 1], trained to the least empirical denoising risk that is found.
 
-Risks are least squares in the networks' output, and the networks have tens to hundreds of weights: the
-Levenberg-Marquardt method, whose work is LAPACK's, gets in a hundred steps where Adam does not in thousands.
+Risks are least squares in the networks' output, and the networks have tens to hundreds of weights: a case for the
+Levenberg-Marquardt method, whose work is LAPACK's.
 """
 
 from __future__ import annotations
