@@ -15,8 +15,8 @@ SPLINES = "Splines fitted to histograms by maximum likelihood stand for a diffus
 """How the studies of rates depart from Oko et al. 2023."""
 NETWORKS = (
     "The network adds to the score of the uniform law on the known interval, is small where the paper has powers of "
-    "log n, and is the best minimum that training finds; each window of time has a network of its own; the density is not "
-    "smoother at the ends."
+    "log n, and is the best minimum that training finds. Each window of time has a network of its own. The density is "
+    "not smoother at the ends."
 )
 """How the studies of trained networks depart from it."""
 
