@@ -16,7 +16,7 @@ INFERRED = (
     "The talk does not state it: it is inferred from label noise as the remedy against overfitting. The share is this "
     "project's."
 )
-DYNAMICS = {"step_size": 2.0, "weight_decay": 1e-4, "temperature": 1e-8}
+DYNAMICS: dict[str, Any] = {"step_size": 2.0, "weight_decay": 1e-4, "temperature": 1e-8}
 GRID = {
     "spectrum_exponent": [0.5, 1.0, 2.0],
     "noise_variance": [0.05, 1.0],

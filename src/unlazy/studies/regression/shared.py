@@ -93,7 +93,7 @@ class MetricExample(Study):
 
         spectrum, prior, _ = self.population(written_out=True)
         sizes = self.n, self.tasks, self.noise_variance
-        descent = {"steps": self.training_steps, "step_size": 5.0, "batch_size": 50}
+        descent: dict[str, Any] = {"steps": self.training_steps, "step_size": 5.0, "batch_size": 50}
         trained = trained_risk(deepcopy(rng), spectrum, prior, *sizes, diagonal=self.layer == "diagonal", **descent)
         return {
             **metric_risks(rng, spectrum, prior, *sizes, RIDGES, self.steps, ("evidence",)),

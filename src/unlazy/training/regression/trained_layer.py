@@ -232,7 +232,7 @@ def train_layer(
     """
     data_key, start_key, step_key, fresh_key = jax.random.split(key, 4)
     data = linear_tasks(data_key, spectrum, prior, n, largest_tasks, noise_variance, shared=shared)
-    objective = {"penalty": noise_variance, "label_noise_variance": label_noise_variance}
+    objective: dict[str, Any] = {"penalty": noise_variance, "label_noise_variance": label_noise_variance}
     start = init(start_key, spectrum, spectrum.size, noise_variance)
     step = build_step(data, batch_size=batch_size, tasks=tasks, **objective, **dynamics)
     used = first_tasks(data, tasks)
