@@ -81,7 +81,7 @@ class TrainedMetric(Study):
     largest_tasks: int = static(400, "tasks that are drawn, of which the first m are used", low=1, high=100_000)
     designs: str = static("shared", "inputs of the tasks", choices=("shared", "own"))
     batch_size: int = static(100, "tasks of one step", symbol="B", low=1, high=100_000, scale="log")
-    steps: int = static(120, "steps of gradient descent", symbol="t", low=1, high=1_000_000, scale="log")
+    steps: int = static(150, "steps of gradient descent", symbol="t", low=1, high=1_000_000, scale="log")
     spectrum_exponent: float = value(1.0, "decay of the covariance eigenvalues j^-b", symbol="b", low=0, high=10)
     prior_exponent: float = value(2.0, "decay a of the prior variances j^-a", symbol="a", low=0, high=20)
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
@@ -111,7 +111,7 @@ class TrainedMetric(Study):
     }
     presets = {
         "quick": {
-            "many": {**DECAYS, "seeds": 48},
+            "many": {**DECAYS, "seeds": 44},
             "few": {"prior_exponent": [1.0, 2.0], "tasks": 40, "seeds": 20},
             "own": {**OWN_DESIGNS, "seeds": 10},
         },
@@ -136,8 +136,8 @@ class TrainedMetric(Study):
         *changes("", "step size, batch, steps and the scale of the start were chosen on pilot streams", "speed"),
     )
     figure = panels(
-        _curves("many", "shared inputs, 20 tasks per sample", legend=False),
-        _curves("few", "shared inputs, 2 tasks per sample", legend=False),
+        _curves("many", "shared, 20 tasks per sample", legend=False),
+        _curves("few", "shared, 2 tasks per sample", legend=False),
         _curves("own", "inputs of their own", legend="beside"),
         width=3.2,
         height=3.0,
