@@ -30,15 +30,16 @@ class HarmfulOverfitting(shared.MetricExample):
         "quick": {
             "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 20},
             "full": {"n": [4, 5, 6, 8], "layer": "full", "steps": [0], "seeds": 32},
-            "known": {"n": [14, 20], **shared.KNOWN, "seeds": 128},
+            "known": {"n": [14, 20], **shared.UNTRAINED, "seeds": 128},
         },
         "full": {
             "main": {"n": [10, 14, 20, 28, 40, 56], "steps": [6, 12, 40, 100], "seeds": 16},
             "full": {"n": [4, 6, 8, 10, 12], "layer": "full", "steps": [0], "seeds": 64},
-            "known": {"n": [14, 20, 28, 40, 56], **shared.KNOWN, "seeds": 256},
+            "known": {"n": [14, 20, 28, 40, 56], **shared.UNTRAINED, "seeds": 256},
         },
     }
     history = (
+        shared.TUNED,
         *changes(
             "learned-rate",
             "the slope is compared with that of Bayes on the same data; before, it had to be at most -0.5",

@@ -27,15 +27,16 @@ class MisalignedSignal(shared.MetricExample):
         "quick": {
             "main": {"n": [16, 24, 32, 48, 64], "steps": [STEPS], "seeds": 14},
             "full": {"n": [8, 12, 16, 24], "layer": "full", "steps": [0], "seeds": 32},
-            "known": {"n": [16, 24, 32, 48, 64], **shared.KNOWN, "seeds": 64},
+            "known": {"n": [16, 24, 32, 48, 64], **shared.UNTRAINED, "seeds": 64},
         },
         "full": {
             "main": {"n": [16, 32, 64, 128], "steps": [6, 12, 40], "seeds": 32},
             "full": {"n": [8, 12, 16, 24, 32], "layer": "full", "steps": [0], "seeds": 64},
-            "known": {"n": [16, 32, 64, 128], **shared.KNOWN, "seeds": 256},
+            "known": {"n": [16, 32, 64, 128], **shared.UNTRAINED, "seeds": 256},
         },
     }
     history = (
+        shared.TUNED,
         *changes(
             "learned-rate",
             "the slope is compared with that of Bayes on the same data; before, it had to be at most -0.45",

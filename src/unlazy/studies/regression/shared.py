@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Output, Study, path, slope, static, value
+from unlazy.lab import Change, Output, Study, path, slope, static, value
 from unlazy.plotting.panels import Guide, Panel, Panels, panels
 from unlazy.theory.regression.metric import bayes_risk
 from unlazy.theory.regression.ridge import ridge_equivalent
@@ -26,6 +26,9 @@ RISKS = ("bayes_risk", "ridge_risk", "evidence_risk", "degrees_of_freedom_risk")
 LABELS = ("Bayes, prior known", "best ridge", "metric by evidence", "metric with DoF")
 KNOWN = {"tasks": 1, "steps": [0]}
 """Ridge and Bayes are exact expectations over tasks: to compare them with theory one task is enough."""
+UNTRAINED = {**KNOWN, "training_steps": 1}
+"""And no network that nobody asks."""
+TUNED = Change("", "step size, steps, batch and start of the trained networks", "chosen in pilots, for speed")
 DIAGONAL = (
     "The metric is diagonal in the true eigenbasis and takes closed-form steps, where the source minimises R(W) over "
     "d x d matrices W by noisy gradient descent"
