@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import check_array, common_shape
+from unlazy.checks import InputError, check_array, common_shape
 
 _LARGEST = 1e280
 
@@ -35,7 +35,7 @@ def least_squares_risk(
 
     with t_j (`signal_spectrum`, in any order) the variance of the signal along direction j: what is not kept is lost,
     and is noise for what is. Exact for Gaussian inputs whose covariance and prior share their eigenvectors, and
-    k <= n - 2; infinite for larger k. n, noise_variance and kept broadcast.
+    k <= n - 2; infinite for larger k, unless nothing is noise. n, noise_variance and kept broadcast.
 
     >>> print(least_squares_risk(signal_spectrum=[1, 0.25, 0.01], n=20, noise_variance=0.5, kept=[0, 1, 2]))
     [1.26   0.3022 0.07  ]
@@ -44,11 +44,16 @@ def least_squares_risk(
     n = check_array("n", n, above=0)
     noise_variance = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
     kept = check_array("kept", kept, low=0, high=signal.size)
+    if (broken := kept != np.floor(kept)).any():
+        raise InputError(f"kept must be whole numbers of directions, got {kept[broken].flat[0]:g}")
     common_shape(n=n, noise_variance=noise_variance, kept=kept)
     tail = _tails(signal)[kept.astype(int)]
-    with np.errstate(divide="ignore"):
-        price = np.where(n - kept > 1, kept / np.maximum(n - kept - 1, 0), np.inf)
-    return (tail + np.where(kept > 0, (noise_variance + tail) * price, 0.0))[()]
+    lost = noise_variance + tail
+    spare = np.where(n - kept > 1, n - kept - 1, 1.0)
+    price = np.where(n - kept > 1, lost * (kept / spare), np.inf)
+    # without noise as many inputs as directions are enough
+    free = (kept == 0) | ((lost == 0) & (kept <= n))
+    return (tail + np.where(free, 0.0, price))[()]
 
 
 def degrees_of_freedom_minimiser(
