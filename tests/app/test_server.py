@@ -193,16 +193,18 @@ def explorer(folder):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with explorer(tmp_path_factory.mktemp("explorer")) as running:
-        yield running
+    with explorer(tmp_path_factory.mktemp("explorer")) as (process, port):
+        yield process, port
+        process.send_signal(signal.SIGINT)
+        assert "Traceback" not in process.communicate(timeout=30)[1]
 
 
 def call(port, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, path, None if body is None else json.dumps(body), given)
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode(errors="replace"), dict(answer.getheaders())
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request(method, path, None if body is None else json.dumps(body), given)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace"), dict(answer.getheaders())
 
 
 def test_no_shared_memory_of_this_machine_is_given_away(served):
@@ -222,13 +224,14 @@ def test_no_shared_memory_of_this_machine_is_given_away(served):
 
 
 def test_a_request_that_cannot_be_read_is_refused(served):
-    """The last test sees that none of these left a traceback in the terminal."""
+    """The end of the server shows that none of these left a traceback in the terminal."""
     _, port = served
     for path in POSTS:
         for body in (b"", b"{", b"{}", b"[1]", b"\xff\xfe", b'{"objectIds": 1, "values": {}}'):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-            connection.request("POST", path, body, {"Content-Type": "application/json", "Marimo-Session-Id": "none"})
-            assert connection.getresponse().status in (400, 422), body
+            headers = {"Content-Type": "application/json", "Marimo-Session-Id": "none"}
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+                connection.request("POST", path, body, headers)
+                assert connection.getresponse().status in (400, 422), body
     with pytest.raises(WebSocketException):
         connect(f"ws://127.0.0.1:{port}/ws").close()
     with connect(f"ws://127.0.0.1:{port}/ws?session_id=strange") as visit:
