@@ -30,7 +30,7 @@ class HarmfulOverfitting(shared.MetricExample):
         "quick": {
             "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 20},
             "full": {"n": [4, 5, 6, 8], "layer": "full", "steps": [0], "seeds": 32},
-            "known": {"n": [14, 20], **shared.UNTRAINED, "seeds": 128},
+            "known": {"n": [14, 20], **shared.UNTRAINED, "seeds": 192},
         },
         "full": {
             "main": {"n": [10, 14, 20, 28, 40, 56], "steps": [6, 12, 40, 100], "seeds": 16},
