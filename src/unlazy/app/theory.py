@@ -25,6 +25,8 @@ BUDGET = 0.15
 """Seconds that a redrawing may take for the theory."""
 PATIENCE = 3.0
 """Theory that takes longer than this many seconds is computed only on demand."""
+_TRIED: dict[str, set[Any]] = {}
+"""By study, the values at which its theory was timed."""
 _SIZES: dict[str, tuple[int, ...]] = {}
 """The whole numbers among the parameters at which a study's theory was last found to take long."""
 _DENSE = 60
@@ -98,8 +100,13 @@ def found(setting: ExplorerSetting, budget: float = BUDGET, patience: float = PA
     new = [v for v in _column(dense, setting.x) if v not in known]
     if not new:
         return FoundTheory(own, None, spent)
-    # Drawn each time: theory that remembers results would be quick where it was asked before.
-    tried = sorted(random.sample(new, min(_TOGETHER if _takes_many(setting) else 1, len(new))))
+    # Others each time: theory that remembers results would be quick where it was asked before.
+    before = _TRIED.setdefault(study.name, set())
+    if before.issuperset(new):
+        before.clear()
+    fresh = [v for v in new if v not in before]
+    tried = sorted(random.sample(fresh, min(_TOGETHER if _takes_many(setting) else 1, len(fresh))))
+    before.update(tried)
     seconds, found = _timed(grid.across(setting.x, tried))
     each = seconds / len(tried)
     count = min(_DENSE, int((budget - min(spent, budget / 2)) / max(each, 1e-9)))
