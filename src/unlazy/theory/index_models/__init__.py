@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         spectral_overlap,
         spectral_threshold,
     )
+    from unlazy.theory.index_models.step_links import step_link
     from unlazy.theory.index_models.superorthogonal_links import (
         ExactSeries,
         NotConverged,
