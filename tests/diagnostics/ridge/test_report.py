@@ -359,3 +359,12 @@ def test_thousands_of_targets_take_little_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 300e6
+
+
+@pytest.mark.parametrize("n", [3, 5, 9])
+def test_a_handful_of_rows_has_no_regime(n):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        found = ridge_report(rng.normal(size=(n, 4 * n)), rng.normal(size=n))
+        assert found.regime == "undecided"
+        assert f"{n} rows show too little" in " ".join(str(found).split())

@@ -32,6 +32,8 @@ _LARGEST_RIDGE = 1e200
 _SMALLEST_SIZE = 10
 # two rows with an intercept have one left-out residual up to its sign: no scatter, no regime, no forecast
 _FEWEST_ROWS = 3
+# of fewer rows equal columns show every shape of spectrum by chance
+_REGIME_ROWS = 10
 _PATH_ENTRIES = 4_000_000
 # distances from the boundaries of the regimes below which an estimated exponent decides nothing
 _EXPONENT_MARGIN = 0.1
@@ -259,6 +261,8 @@ def _regime(
 
     if not interpolates:
         return "undecided", f"{d} columns do not interpolate {n} rows, so there is no overfitting to classify"
+    if n < _REGIME_ROWS:
+        return "undecided", f"{n} rows show too little of the spectrum, {_REGIME_ROWS} are the fewest"
     if slope.directions == 0:
         return "harmful", f"no eigenvalue exceeds the ridge of {threshold:.3g} that the tail of the spectrum amounts to"
     if slope.exponent is None:
