@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.running import pack
+from unlazy.lab.running import pack, packing
 
 IN_IT = ("rounded", "exact", "kept")
 
@@ -28,12 +28,12 @@ def main() -> int:
     studies = [registry.find(name) for name in options.study] if options.study else registry.all_studies()
     done = []
 
-    def tell(packed: pack.Packed) -> None:
+    def tell(packed: packing.Packed) -> None:
         done.append(packed)
         size = f", {packed.bytes / 1000:.0f} kB" if packed.bytes else ""
         print(f"{len(done)} of {len(studies)}: {packed.study}: {packed.how}{size}", file=sys.stderr, flush=True)
 
-    pack.write(options.out, studies, options.store, tell)
+    packing.write(options.out, studies, options.store, tell)
     counts = {how: sum(packed.how == how for packed in done) for how in IN_IT}
     words = ", ".join(f"{count} {how}" for how, count in counts.items())
     print(f"{options.out}: {sum(counts.values())} of {len(studies)} studies ({words}); "

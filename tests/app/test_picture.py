@@ -13,7 +13,7 @@ from unlazy.app.theory import TheoryLines, found
 from unlazy.app.words import theory_note
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.running import pack
+from unlazy.lab.running import pack, packing
 from unlazy.lab.running.laboratory import Laboratory
 
 STUDY = "ridge-equivalent"
@@ -59,8 +59,8 @@ def test_shipped_results_are_shown_where_the_store_has_nothing(explored, tmp_pat
     setting, _, points, store = explored
     file = tmp_path / "quick.pack"
     # The quick preset, as if it were these points.
-    monkeypatch.setattr(pack, "preset_grids", lambda *_: {setting.part: setting.grid})
-    assert [packed.how for packed in pack.write(file, [setting.study], store)] == ["rounded"]
+    monkeypatch.setattr(packing, "preset_grids", lambda *_: {setting.part: setting.grid})
+    assert [packed.how for packed in packing.write(file, [setting.study], store)] == ["rounded"]
     nowhere = str(tmp_path / "no.sqlite")
     assert picture.stored(setting, nowhere) is None
     monkeypatch.setattr(pack, "default_file", lambda: file)

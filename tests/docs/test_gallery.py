@@ -14,7 +14,7 @@ import stored
 import unlazy
 from unlazy.lab import Output, Source, Study, at_most, between, registry, static
 from unlazy.lab.claims import Claim
-from unlazy.lab.running import pack
+from unlazy.lab.running import pack, packing
 from unlazy.lab.running.store import Store
 
 STUDIES = registry.all_studies()
@@ -134,7 +134,7 @@ def test_stored_results_are_shown_and_missing_ones_are_not_simulated(tmp_path, m
         patch.setattr(stored, "draw", None)  # what was drawn with the same code is not drawn again
         assert stored.sections([Coin], file)["coin"] == section
     # The same from shipped results, where there is no store: 24 bits change no digit that is shown.
-    pack.write(tmp_path / "quick.pack", [Coin], file)
+    packing.write(tmp_path / "quick.pack", [Coin], file)
     monkeypatch.setattr(pack, "default_file", lambda: tmp_path / "quick.pack")
     assert stored.sections([Coin], tmp_path / "no.sqlite")["coin"]["claims"] == section["claims"]
     assert not (tmp_path / "no.sqlite").exists()

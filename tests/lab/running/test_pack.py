@@ -14,7 +14,7 @@ import pytest
 import unlazy
 from unlazy.lab import OWN, Output, Study, at_most, claim, static
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.running import pack
+from unlazy.lab.running import pack, packing
 from unlazy.lab.running.dataset import Collector
 from unlazy.lab.running.store import Store
 
@@ -45,7 +45,7 @@ def hosted(study, store, tmp_path):
     found = study("Hosted")
     unlazy.run(found, store=store)
     file = tmp_path / "quick.pack"
-    (outcome,) = pack.write(file, [found], store)
+    (outcome,) = packing.write(file, [found], store)
     assert outcome.how == "rounded"
     return found, store, file
 
@@ -72,7 +72,7 @@ def test_what_is_packed_is_what_was_stored_to_single_precision(hosted):
 
 def test_the_same_results_are_the_same_file(hosted, tmp_path):
     study, store, file = hosted
-    pack.write(tmp_path / "again.pack", [study], store)
+    packing.write(tmp_path / "again.pack", [study], store)
     assert (tmp_path / "again.pack").read_bytes() == file.read_bytes()
 
 
@@ -99,7 +99,7 @@ def test_what_is_there_already_stays(hosted):
 def test_numbers_stay_exact_where_rounding_would_change_a_verdict(store, tmp_path):
     unlazy.run(Sharp, store=store)
     file = tmp_path / "quick.pack"
-    assert [p.how for p in pack.write(file, [Sharp], store)] == ["exact"]
+    assert [p.how for p in packing.write(file, [Sharp], store)] == ["exact"]
     assert (collected(Sharp, file)[0].arrays["share"] == 1 / 3).all()
 
 
@@ -114,14 +114,15 @@ def test_what_the_store_lacks_is_kept_as_long_as_it_is_true(hosted, tmp_path, mo
     empty = tmp_path / "empty.sqlite"
     Store(empty).close()
     before = file.read_bytes()
-    assert [p.how for p in pack.write(file, [study], empty)] == ["kept"]
+    assert [p.how for p in packing.write(file, [study], empty)] == ["kept"]
     assert file.read_bytes() == before
     # another study leaves it alone
-    (other,) = pack.write(file, [Sharp], empty)
+    (other,) = packing.write(file, [Sharp], empty)
     assert "2 of 2 instances are not in the store" in other.how
     assert file.read_bytes() == before
-    monkeypatch.setattr(pack, "fingerprint", lambda study: "0" * 24)
-    (gone,) = pack.write(file, [study], empty)
+    for part in (pack, packing):
+        monkeypatch.setattr(part, "fingerprint", lambda study: "0" * 24)
+    (gone,) = packing.write(file, [study], empty)
     assert "not in the store" in gone.how
     assert collected(study, file)[1] == 0
 

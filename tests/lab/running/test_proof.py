@@ -7,7 +7,7 @@ import pytest
 
 import unlazy
 from unlazy.checks import InputError
-from unlazy.lab.running import execute
+from unlazy.lab.running import execute, pack, packing
 from unlazy.lab.running.proof import Proof, deviation
 
 GIVE = Proof.give
@@ -37,6 +37,30 @@ def test_a_program_is_proven_once_also_for_other_processes(study, store, monkeyp
     monkeypatch.setattr(execute, "_PROGRAMS", {})
     unlazy.run(traced, store=store.with_name("again.sqlite"))
     assert len(proofs) == programs
+
+
+def test_what_is_shipped_proves_a_program_without_a_second_one(study, store, monkeypatch, proofs, tmp_path):
+    traced, file = study("Traced"), tmp_path / "quick.pack"
+    unlazy.run(traced, store=store)
+    packing.write(file, [traced], store)
+    monkeypatch.setattr(pack, "default_file", lambda: file)
+    before = len(proofs)
+    for name, needs in (("shipped", 0), ("other-stream", before)):
+        monkeypatch.setattr(execute, "_PROGRAMS", {})
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+        unlazy.run(traced, store=tmp_path / f"{name}.sqlite", stream="main" if name == "shipped" else name)
+        assert len(proofs) == before + needs
+
+
+@pytest.mark.parametrize("shipped", [1 + 1e-6, np.nan])
+def test_another_machine_that_differs_neither_proves_nor_refuses(study, monkeypatch, shipped):
+    asked = []
+    number, other = {"x": np.array(1.0)}, {"x": np.array(shipped)}
+    Proof(study("Traced"), "a program").give(number, lambda: asked.append(1) or number, other)
+    assert asked == [1]
+    monkeypatch.setattr(study("Traced"), "agreement", np.inf)
+    Proof(study("Traced"), "chaotic").give(number, lambda: asked.append(2) or number, other)
+    assert asked == ([1, 2] if np.isnan(shipped) else [1])
 
 
 def test_a_study_that_differs_in_company_stops_with_its_name_and_stores_nothing(study, store, stored, monkeypatch):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         lines,
         outputs,
         pack,
+        packing,
         plan,
         processes,
         proof,

@@ -200,8 +200,10 @@ def _run_traced(chunk: Chunk, program: Program) -> Computed:
         # What a diverged instance leaves behind is no number to compare.
         sound = np.flatnonzero(~diverged(arrays, count))
         if sound.size:
-            last = int(sound[-1])
-            program.proof.give({name: a[last] for name, a in arrays.items()}, lambda: _alone(chunk, last))
+            seen = chunk.witness if chunk.witness is not None and chunk.witness.number in sound else None
+            one = int(sound[-1]) if seen is None else seen.number
+            elsewhere = None if seen is None else seen.outputs
+            program.proof.give({name: a[one] for name, a in arrays.items()}, lambda: _alone(chunk, one), elsewhere)
     check_finite(chunk, arrays)
     return Computed(arrays, seconds, versions())
 

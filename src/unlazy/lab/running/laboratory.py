@@ -21,6 +21,7 @@ from unlazy.lab.running.events import Event, Listener, OutOfTime, heeding_interr
 from unlazy.lab.running.execute import Computed, InProcess, memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.leases import Answer, Instance, Leases
+from unlazy.lab.running.pack import witness
 from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_keys
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
@@ -83,6 +84,11 @@ class Work(NamedTuple):
         """The store's keys of some instances, with their seeds."""
         keys = self.keys(dict.fromkeys(instance.point for instance in batch))
         return [(keys[point], seed) for point, seed in batch]
+
+    def chunk(self, batch: list[PointSeed]) -> Chunk:
+        """What computes some instances, with what is shipped of one of them."""
+        study = self.group.grid.study
+        return self.group.chunk(batch, None if study.is_hosted() else witness(study, self.instances(batch)))
 
 
 Todo = tuple[Work, MissingInstances | list[PointSeed]]
@@ -255,10 +261,10 @@ class Laboratory:
                 if stored := sum(answer is Answer.STORED for _, answer in answers):
                     self.tell(Event("advanced", w.group.grid.study.name, stored))
                 if len(batch) == w.group.width:
-                    yield (w, batch), w.group.chunk(batch)
+                    yield (w, batch), w.chunk(batch)
                     batch = []
             if batch:
-                yield (w, batch), w.group.chunk(batch)
+                yield (w, batch), w.chunk(batch)
             if others:
                 busy.append((w, others))
 

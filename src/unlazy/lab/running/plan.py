@@ -25,6 +25,13 @@ class PointSeed(NamedTuple):
     seed: int
 
 
+class Witness(NamedTuple):
+    """What another machine computed of one instance of a chunk."""
+
+    number: int
+    outputs: Mapping[str, np.ndarray]
+
+
 @dataclass(frozen=True)
 class Chunk:
     """What one call computes: instances that share everything but their values and randomness.
@@ -38,6 +45,7 @@ class Chunk:
     values: Mapping[str, tuple]
     entropy: tuple[bytes, ...]
     width: int
+    witness: Witness | None = None
 
     @property
     def program(self) -> str:
@@ -58,14 +66,14 @@ class Group:
     """The numbers of its points in the grid, in their order."""
     width: int
 
-    def chunk(self, batch: list[PointSeed]) -> Chunk:
+    def chunk(self, batch: list[PointSeed], witness: Witness | None = None) -> Chunk:
         """What computes up to `width` instances."""
         study, stream = self.grid.study, self.grid.stream
         names = [n for n in study.parameters() if n not in self.shared]
         points = [self.grid.point(i.point) for i in batch]
         values = {n: tuple(point[n] for point in points) for n in names}
         entropies = tuple(entropy(study, point, i.seed, stream) for point, i in zip(points, batch, strict=True))
-        return Chunk(study, self.fingerprint, self.shared, values, entropies, self.width)
+        return Chunk(study, self.fingerprint, self.shared, values, entropies, self.width, witness)
 
 
 def canonical(value: Any) -> str:
