@@ -17,13 +17,15 @@ _TIME_FEATURES = 6
 class ScoreNetwork(eqx.Module):
     """Two hidden layers of SiLU that predict the noise in X_t = m_t X_0 + sigma_t xi, plus the answer for normal data.
 
-        noise(x, t) = sigma_t x + m_t net(x, log(t)/4, sin and cos of log t and log(t)/2, exp(-t)),
+        noise(x, t) = sigma_t x + m_t net(x, log(t)/4, sin and cos of log t, log(t)/2, exp(-t)) + (m_t^2/sigma_t) L x,
 
     and the score is -noise / sigma_t.
 
     The first term is the whole answer for X_0 ~ N(0, I), the law of whitened data as far as two moments tell; the net
-    starts at zero and has targets m_t xi - sigma_t X_0 of variance one at all times. Times in units of
-    dX = -X dt + sqrt(2) dB. Source of the parametrisation: Salimans & Ho (2022).
+    and L start at zero, and what they predict, m_t xi - sigma_t X_0, has variance one at all times. With L the
+    projection on the directions in which the data do not move, noise there is x/sigma_t, as it should: data on a
+    subspace of R^d are then a matter of the subspace. Times in units of dX = -X dt + sqrt(2) dB. Source of the
+    parametrisation: Salimans & Ho (2022); the linear part follows Oko et al. (2023), section on linear subspaces.
     """
 
     first: Array
@@ -32,12 +34,11 @@ class ScoreNetwork(eqx.Module):
     second_bias: Array
     readout: Array
     readout_bias: Array
+    linear: Array
 
     def noise(self, x: Array, t: Array) -> Array:
         """The predicted noise (n, d) at the points x (n, d) and their times t (n,)."""
-        scale, deviation = moments(t)
-        answer = jax.nn.silu(self._second(self._first(x, t))) @ self.readout + self.readout_bias
-        return deviation[:, None] * x + scale[:, None] * answer
+        return self._noise(x, t, self._second(self._first(x, t)))
 
     def __call__(self, x: Array, t: Array) -> Array:
         """The score (n, d) at the points x (n, d) and their times t (n,)."""
@@ -53,9 +54,14 @@ class ScoreNetwork(eqx.Module):
         after = self._second(before)
         mixed = self.second * (self.readout @ self.first[: x.shape[1]]).T
         trace = jnp.sum(_silu_slope(before) * (_silu_slope(after) @ mixed.T), axis=1)
+        trace += scale / deviation * jnp.trace(self.linear)
+        return -self._noise(x, t, after) / deviation[:, None], -x.shape[1] - scale / deviation * trace
+
+    def _noise(self, x: Array, t: Array, after: Array) -> Array:
+        scale, deviation = moments(t)
         answer = jax.nn.silu(after) @ self.readout + self.readout_bias
-        score = -x - (scale / deviation)[:, None] * answer
-        return score, -x.shape[1] - scale / deviation * trace
+        answer += (scale / deviation)[:, None] * (x @ self.linear)
+        return deviation[:, None] * x + scale[:, None] * answer
 
     def _first(self, x: Array, t: Array) -> Array:
         return jnp.concatenate([x, _time_features(t)], axis=1) @ self.first + self.first_bias
@@ -65,7 +71,7 @@ class ScoreNetwork(eqx.Module):
 
     @classmethod
     def random(cls, key: Array, d: int, *, width: int = 128) -> ScoreNetwork:
-        """Normal weights of variance 1/(inputs), biases and readout 0, in single precision."""
+        """Normal weights of variance 1/(inputs); biases, readout and linear part 0, in single precision."""
         inputs = d + _TIME_FEATURES
         drawn = normal(key, (inputs * width + width * width,), jnp.float32)
         return cls(
@@ -75,6 +81,7 @@ class ScoreNetwork(eqx.Module):
             second_bias=jnp.zeros(width, jnp.float32),
             readout=jnp.zeros((width, d), jnp.float32),
             readout_bias=jnp.zeros(d, jnp.float32),
+            linear=jnp.zeros((d, d), jnp.float32),
         )
 
 

@@ -26,7 +26,7 @@ from unlazy.training.diffusion.reverse import reverse_samples
 from unlazy.training.loop import train
 
 _FIRST_TIME, _LAST_TIME = 1e-3, 4.0
-_BATCH, _STEP_SIZE, _AVERAGE, _REVERSE_STEPS = 256, 3e-3, 0.995, 200
+_BATCH, _STEP_SIZE, _AVERAGE, _REVERSE_STEPS = 256, 1e-2, 0.995, 200
 _SMOOTHNESS = 2.0
 
 
