@@ -7,10 +7,20 @@ from unlazy.models.score_network import ScoreNetwork, moments
 
 
 def _network(d=3):
-    """With a readout that is not zero, or nothing but the normal law would be tested."""
+    """With readout and linear part that are not zero, or nothing but the normal law would be tested."""
     network = ScoreNetwork.random(jax.random.key(0), d, width=16)
-    drawn = np.random.default_rng(1).standard_normal(network.readout.shape) / 4
-    return eqx.tree_at(lambda net: net.readout, network, jnp.asarray(drawn, jnp.float32))
+    rng = np.random.default_rng(1)
+    drawn = [jnp.asarray(rng.standard_normal(a.shape) / 4, jnp.float32) for a in (network.readout, network.linear)]
+    return eqx.tree_at(lambda net: (net.readout, net.linear), network, drawn)
+
+
+def test_off_a_subspace_the_linear_part_is_the_exact_score():
+    network = ScoreNetwork.random(jax.random.key(0), 3, width=8)
+    # data move along the first coordinate alone, where they are normal
+    network = eqx.tree_at(lambda net: net.linear, network, jnp.diag(jnp.array([0.0, 1.0, 1.0])))
+    x, t = jnp.array([[0.3, -0.02, 0.1], [1.0, 0.7, -2.0]]), jnp.array([1e-3, 0.5])
+    variance = jnp.stack([jnp.ones(2), -jnp.expm1(-2 * t), -jnp.expm1(-2 * t)], axis=1)
+    np.testing.assert_allclose(jax.jit(network.__call__)(x, t), -x / variance, rtol=1e-4)
 
 
 def test_untrained_it_is_the_score_of_the_normal_law():

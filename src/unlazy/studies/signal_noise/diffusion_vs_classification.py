@@ -140,6 +140,7 @@ class DiffusionVsClassification(Study):
             "largest_width": 40,
             "n": 40,
             "d": 40_000.0,
+            "steps": 4000,
             "seeds": 12,
         },
     }
