@@ -5,6 +5,7 @@ import pytest
 
 from unlazy.estimators.metric_machine import large
 from unlazy.estimators.metric_machine.large import _projected, fit_all
+from unlazy.estimators.metric_machine.rows import RowsInMemory
 from unlazy.training.one_step.metric_machine.kernels import (
     DISTANCE,
     SUM,
@@ -110,7 +111,7 @@ def test_normal_equations_with_all_rows_as_centres_are_the_machine_itself(kernel
     rows, targets = draw(200)
     found = fit(kernel, rows, targets, root)
     everywhere = np.arange(200)
-    again = _projected(found, rows, targets, everywhere)
+    again = _projected(found, RowsInMemory(rows), targets, everywhere)
     assert again.penalty == found.penalty
     new = np.random.default_rng(9).standard_normal((50, 3))
     np.testing.assert_allclose(again.predict(new), found.predict(new), rtol=1e-5, atol=1e-6)
@@ -121,7 +122,7 @@ def test_centres_that_say_the_same_are_one():
     rows, targets = draw(300)
     # of rank 4: three columns and a constant
     found = fit(LaplaceKernel(DISTANCE, np.inf, linear=1.0), rows, targets, np.ones(3))
-    again = _projected(found, rows, targets, np.arange(300))
+    again = _projected(found, RowsInMemory(rows), targets, np.arange(300))
     assert len(again.dual) == 4
     new = np.random.default_rng(9).standard_normal((50, 3))
     np.testing.assert_allclose(again.predict(new), found.predict(new), rtol=1e-6, atol=1e-8)
@@ -132,12 +133,12 @@ def test_more_centres_are_nearer_to_all_rows(monkeypatch):
     new = np.random.default_rng(9).standard_normal((500, 3))
     kernel = LaplaceKernel(SUM, 1.0)
     few = fit(kernel, rows[:100], targets[:100], np.ones(3))
-    exact = fit_all(few, rows, targets, np.random.RandomState(0)).predict(new)
+    exact = fit_all(few, RowsInMemory(rows), targets, np.random.RandomState(0)).predict(new)
     monkeypatch.setattr(large, "_LEAST_CENTRES", 10)
     missed = []
     for most in (50, 800):
         monkeypatch.setattr(large, "MOST_CENTRES", most)
-        found = fit_all(few, rows, targets, np.random.RandomState(0))
+        found = fit_all(few, RowsInMemory(rows), targets, np.random.RandomState(0))
         assert len(found.dual) == most
         missed.append(np.mean((found.predict(new) - exact) ** 2))
     assert missed[1] < 0.1 * missed[0]

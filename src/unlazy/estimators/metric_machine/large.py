@@ -6,15 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.metric_machine.rows import EncodedRows
 from unlazy.training.one_step.metric_machine.members import Fit, downhill, fit_in
 
 MOST_CENTRES = 3500
 _WORK = 1.8e11
 """Rows times the square of the centres, beyond which there are fewer."""
 _LEAST_CENTRES = 1000
-_BLOCK = 4096
 _JUDGED = 1000
 _ROUNDING = 1e-9
+
+
+Sums = tuple[np.ndarray, np.ndarray]
+"""Normal equations: upper half of the matrix, right-hand sides."""
 
 
 class ProjectedFit(NamedTuple):
@@ -23,7 +27,7 @@ class ProjectedFit(NamedTuple):
     """Of the judged rows, left out."""
 
 
-def fit_all(found: Fit, rows: np.ndarray, targets: np.ndarray, random: np.random.RandomState) -> Fit:
+def fit_all(found: Fit, rows: EncodedRows, targets: np.ndarray, random: np.random.RandomState) -> Fit:
     """The same machine fitted to all rows.
 
     With all of them as centres where they are few. Else with the kernel's functions at some of the rows (Nystroem):
@@ -32,12 +36,12 @@ def fit_all(found: Fit, rows: np.ndarray, targets: np.ndarray, random: np.random
     n = len(rows)
     count = int(np.clip(np.sqrt(_WORK / n), _LEAST_CENTRES, MOST_CENTRES))
     if n <= count:
-        return fit_in(found.metric.at(rows), found.kernel, targets, found.penalty)
-    machine = found._replace(metric=found.metric.at(rows[np.sort(random.permutation(n)[:count])]))
-    return _projected(machine, rows, targets, random.permutation(n)[:_JUDGED])
+        return fit_in(found.metric.at(rows.take(np.arange(n))), found.kernel, targets, found.penalty)
+    machine = found._replace(metric=found.metric.at(rows.take(np.sort(random.permutation(n)[:count]))))
+    return _projected(machine, rows, targets, np.sort(random.permutation(n)[:_JUDGED]))
 
 
-def _projected(machine: Fit, rows: np.ndarray, targets: np.ndarray, judged: np.ndarray) -> Fit:
+def _projected(machine: Fit, rows: EncodedRows, targets: np.ndarray, judged: np.ndarray) -> Fit:
     from scipy.linalg import blas, cho_solve, lapack, solve_triangular
 
     inside = machine.matrix(machine.metric.rows)
@@ -50,13 +54,18 @@ def _projected(machine: Fit, rows: np.ndarray, targets: np.ndarray, judged: np.n
         """k(z, centres) R^-1, turned"""
         return blas.dtrsm(1.0, root, machine.matrix(machine.metric.placed(some)).T, trans_a=1, overwrite_b=1)
 
-    normal, projected = np.zeros((rank, rank), order="F"), np.zeros((rank, targets.shape[1]))
-    for start in range(0, len(rows), _BLOCK):
-        here = slice(start, start + _BLOCK)
-        block = features_of(rows[here])
-        normal = blas.dsyrk(1.0, block, 1.0, normal, overwrite_c=1)
-        projected += block @ targets[here]
-    features = features_of(rows[judged])
+    outputs = targets.shape[1]
+
+    def zero() -> Sums:
+        return np.zeros((rank, rank), order="F"), np.zeros((rank, outputs))
+
+    def add(sums: Sums, some: np.ndarray, some_targets: np.ndarray) -> Sums:
+        block = features_of(some)
+        return blas.dsyrk(1.0, block, 1.0, sums[0], overwrite_c=1), sums[1] + block @ some_targets
+
+    normal, projected = rows.total(add, zero, targets)
+    normal = np.asfortranarray(normal)
+    features = features_of(rows.take(judged))
 
     def solve(penalty: float) -> ProjectedFit | None:
         shifted = np.array(normal, order="F")

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from unlazy.checks import InputError, check_whole
 from unlazy.data.table_encoder import TableEncoder
@@ -16,6 +16,16 @@ from unlazy.estimators.metric_machine.calibration import calibrated
 from unlazy.estimators.metric_machine.large import fit_all
 from unlazy.estimators.metric_machine.logits import crossed_logits
 from unlazy.estimators.metric_machine.report import Gain, MachineReport, direction_words
+from unlazy.estimators.metric_machine.rows import (
+    EncodedRows,
+    RowsInMemory,
+    RowsInPartitions,
+    by_partition,
+    encoder_of,
+    in_memory,
+    is_partitioned,
+    partition_lengths,
+)
 from unlazy.training.one_step.metric_machine.kernels import DISTANCE, SUM
 from unlazy.training.one_step.metric_machine.members import Fit, MetricRound, linear_round, refits, rounds
 
@@ -53,13 +63,12 @@ class MetricMachine(BaseEstimator):
         self.metric_rows = metric_rows
         self.random_state = random_state
 
-    def _learn(self, X: Any, targets: np.ndarray, strata: np.ndarray) -> LearnedScores:
+    def _learn(self, rows: EncodedRows, targets: np.ndarray, strata: np.ndarray) -> LearnedScores:
         """Fit scores to targets (n, outputs) of mean 0."""
         random = check_random_state(self.random_state)
-        rows = self.encoder_.transform(X)
         n, most = len(rows), check_whole("metric_rows", self.metric_rows, _FEWEST_ROWS)
         some = np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
-        few, few_targets = rows[some], targets[some]
+        few, few_targets = rows.take(some), targets[some]
         halves = _halves(strata[some], random)
         chains = {LINEAR: [linear_round(few, few_targets, halves)]}
         chains |= {kind: rounds(kind, few, few_targets, halves, random) for kind in (SUM, DISTANCE)}
@@ -127,19 +136,27 @@ class MetricMachine(BaseEstimator):
             total += member.weight * member.fit.predict(rows)
         return total
 
-    def _read(self, X: Any, y: Any) -> np.ndarray:
-        """Checks X and y, learns the encoding of X, and returns y."""
+    def _read(self, X: Any, y: Any) -> tuple[EncodedRows, np.ndarray]:
+        """Checks X and y, learns the encoding of X, and returns encoded rows and y."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        self.encoder_ = TableEncoder("robust").fit(X)
+        y = column_or_1d(in_memory(y), warn=True)
+        rows: EncodedRows
+        if is_partitioned(X):
+            lengths = partition_lengths(X)
+            self.encoder_ = encoder_of(X, lengths)
+            rows = RowsInPartitions(X, self.encoder_, lengths)
+        else:
+            self.encoder_ = TableEncoder("robust").fit(X)
+            rows = RowsInMemory(self.encoder_.transform(X))
         self.n_features_in_ = self.encoder_.n_features_in_
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
+        if len(rows) != len(y):
+            raise InputError(f"X and y must have as many rows, got {len(rows)} and {len(y)}")
         if len(y) < _FEWEST_ROWS:
             raise InputError(f"X must have at least {_FEWEST_ROWS} rows, got n_samples = {len(y)}")
-        return y
+        return rows, y
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -163,6 +180,9 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
     that error rises. Ridge regression, both fixed kernels and all rounds are added with the non-negative weights of
     least cross-fitted error. Beyond `metric_rows` rows the metric is learned on that many, and the machines are fitted
     to all rows with their kernel functions (Nystroem), in blocks.
+
+    X may be a Dask array or DataFrame (extra `cluster`): its partitions are encoded and their normal equations added up
+    where they are, and predictions are lazy. y, and n numbers for each class, are in memory.
 
     Sources: Radhakrishnan, Beaglehole, Pandit & Belkin (2024), recursive feature machines; the subtraction, the
     cross-fitting and the sum are this project's.
@@ -188,7 +208,7 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
 
     def fit(self, X: Any, y: Any) -> MetricMachineRegressor:
         """Learn from X, a DataFrame or an array (n, d), and numbers y (n,)."""
-        y = self._read(X, y)
+        rows, y = self._read(X, y)
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError):
@@ -196,7 +216,7 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
         if not np.isfinite(y).all():
             raise InputError(f"y must be finite, got {y[~np.isfinite(y)][0]}")
         self.mean_, self._unit, self._outputs = float(y.mean()), float(y.std()) or 1.0, 1
-        crossed = self._learn(X, ((y - self.mean_) / self._unit)[:, None], y).crossed
+        crossed = self._learn(rows, ((y - self.mean_) / self._unit)[:, None], y).crossed
         self.leave_one_out_ = self.mean_ + self._unit * crossed[:, 0]
         here = y[self.metric_indices_]
         errors = (here - self.leave_one_out_) ** 2
@@ -209,9 +229,11 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
         self.score_, self.score_interval_ = _resampled(score, len(here))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,)"""
+    def predict(self, X: Any) -> Any:
+        """(n,); of a Dask collection one like it."""
         check_is_fitted(self)
+        if is_partitioned(X):
+            return by_partition(self.predict, X, np.float64)
         return self.mean_ + self._unit * self._scores(self.encoder_.transform(X))[:, 0]
 
 
@@ -232,7 +254,7 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
 
     def fit(self, X: Any, y: Any) -> MetricMachineClassifier:
         """Learn from X, a DataFrame or an array (n, d), and classes y (n,)."""
-        y = self._read(X, y)
+        rows, y = self._read(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -240,7 +262,7 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         one_hot = np.eye(len(self.classes_))[codes]
         self._outputs = len(self.classes_)
         self._shares = one_hot.mean(axis=0)
-        learned = self._learn(X, one_hot - self._shares, codes)
+        learned = self._learn(rows, one_hot - self._shares, codes)
         crossed, here = learned.crossed + self._shares, codes[self.metric_indices_]
         linear = crossed_logits(learned.rows, here, self._outputs, learned.halves)
         logits = None if linear is None else linear[0]
@@ -253,15 +275,20 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         )
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, classes)"""
+    def predict_proba(self, X: Any) -> Any:
+        """(n, classes); of a Dask collection one like it."""
         check_is_fitted(self)
+        if is_partitioned(X):
+            return by_partition(self.predict_proba, X, np.float64, len(self.classes_))
         rows = self.encoder_.transform(X)
         logits = None if self._logits is None else self._logits(rows)
         return self._calibration(self._scores(rows) + self._shares, logits)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,)"""
+    def predict(self, X: Any) -> Any:
+        """(n,); of a Dask collection one like it."""
+        check_is_fitted(self)
+        if is_partitioned(X):
+            return by_partition(self.predict, X, self.classes_.dtype)
         shares = self.predict_proba(X)
         return self.classes_[np.argmax(shares, axis=1)]
 

@@ -153,8 +153,8 @@ class AdamVsGradientDescent(Study):
         Change(
             "curve",
             "n = 20 alone",
-            "after a look at the full preset: with n = 80 the shares fall more steeply, and a boundary that is 20% lower "
-            "than the theory's, which the claim on it allows, is 0.23 in the share",
+            "after a look at the full preset: with n = 80 the shares fall more steeply, and a boundary that is 20% "
+            "lower than the theory's, which the claim on it allows, is 0.23 in the share",
         ),
         Change(
             "gradient-descent",
