@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -78,7 +79,10 @@ class RowsInPartitions:
         while len(sums) > 1:
             pairs = [sums[place : place + 2] for place in range(0, len(sums), 2)]
             sums = [dask.delayed(_added)(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        return dask.compute(sums[0])[0]
+        with warnings.catch_warnings():
+            # the kernel of the centres is in the graph, once
+            warnings.filterwarnings("ignore", "Sending large graph")
+            return dask.compute(sums[0])[0]
 
 
 def is_partitioned(table: Any) -> bool:
