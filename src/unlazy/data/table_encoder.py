@@ -83,9 +83,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    scaling : "standard" or "robust"
-        Centre and unit are mean and deviation; or median and quartiles, with a smooth bound at three deviations, so
-        that no row is far away.
+    scaling : "standard", "quartiles" or "robust"
+        Centre and unit are mean and deviation; or median and quartiles; or these with a smooth bound at three
+        deviations, so that no row is far away (`bound`).
     least_count : int
         Rows that a level needs for a column of its own.
 
@@ -101,7 +101,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn levels, centres and scales."""
-        check_choice("scaling", self.scaling, ("standard", "robust"))
+        check_choice("scaling", self.scaling, ("standard", "quartiles", "robust"))
         check_whole("least_count", self.least_count, 1)
         frame = self._frame(X, reset=True)
         found: list[_NumberColumn | _LevelColumn] = []
@@ -126,7 +126,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for known in self._columns:
             column = frame.iloc[:, known.place]
             parts.append(_one_hot(known, column) if isinstance(known, _LevelColumn) else self._numbers(known, column))
-        return np.concatenate(parts, axis=1)
+        rows = np.concatenate(parts, axis=1)
+        return self.bound(rows) if self.scaling == "robust" else rows
+
+    def bound(self, rows: np.ndarray) -> np.ndarray:
+        """Encoded rows with numbers and dates x as 3 tanh(x/3)."""
+        check_is_fitted(self)
+        # the first column of each that is no text
+        starts = np.cumsum([0, *(len(known.names()) for known in self._columns)])[:-1]
+        numbers = [
+            start for start, known in zip(starts, self._columns, strict=True) if isinstance(known, _NumberColumn)
+        ]
+        bounded = np.array(rows, dtype=np.float64)
+        bounded[:, numbers] = _CLIP * np.tanh(bounded[:, numbers] / _CLIP)
+        return bounded
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns out: 'age', 'age is missing', 'city = Rome'."""
@@ -226,8 +239,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         values = _values(known.name, column, known.dates)
         gaps = ~np.isfinite(values)
         scaled = (np.where(gaps, known.center, values) - known.center) / known.spread
-        if self.scaling == "robust":
-            scaled = _CLIP * np.tanh(scaled / _CLIP)
         parts = [scaled]
         for cycle in known.cycles:
             angle = 2 * np.pi * np.where(gaps, 0.0, values) / _CYCLES[cycle]

@@ -126,3 +126,18 @@ def test_report_says_what_matters_and_what_simpler_machines_miss():
     assert report.gains["ridge"].ratio == pytest.approx(ratio, rel=1e-6)
     assert "a (" in str(report)
     assert len(report.figure().axes) == 2
+
+
+@pytest.mark.parametrize(("draw", "noise"), [("lognormal", 0.3), ("standard_normal", 0.01)])
+def test_on_a_linear_table_it_is_as_good_as_ridge_whatever_the_tails(draw, noise):
+    rng = np.random.default_rng(0)
+    X, new = (getattr(rng, draw)(size=(rows, 6)) for rows in (200, 2000))
+    weights = rng.normal(size=6)
+    y = X @ weights + noise * rng.normal(size=200)
+    machine, ridge = MetricMachineRegressor(random_state=0).fit(X, y), RidgeCV(np.logspace(-5, 3, 17)).fit(X, y)
+    missed = [np.mean((model.predict(new) - new @ weights) ** 2) + noise**2 for model in (machine, ridge)]
+    assert missed[0] < 1.1 * missed[1]
+    assert machine.stage_scores_["ridge"] > 0.99
+    # what matters is what the coefficients say
+    shares = weights**2 * X.var(axis=0)
+    np.testing.assert_allclose(machine.feature_importances_, shares / shares.sum(), atol=0.05)

@@ -46,5 +46,12 @@ def crossed_logits(
     return crossed, LinearLogits(weights, intercepts)
 
 
+def log_loss(logits: np.ndarray, codes: np.ndarray) -> float:
+    """Mean of -log p of the class of each row, p being the softmax of its logits."""
+    from scipy.special import log_softmax
+
+    return float(-np.mean(log_softmax(logits, axis=1)[np.arange(len(codes)), codes]))
+
+
 def _of_classes(scores: np.ndarray) -> np.ndarray:
     return np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -11,10 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from unlazy.checks import InputError, check_whole
-from unlazy.data.table_encoder import TableEncoder
 from unlazy.estimators.metric_machine.calibration import calibrated
 from unlazy.estimators.metric_machine.large import fit_all
-from unlazy.estimators.metric_machine.logits import crossed_logits
+from unlazy.estimators.metric_machine.logits import crossed_logits, log_loss
 from unlazy.estimators.metric_machine.report import Gain, MachineReport, direction_words
 from unlazy.estimators.metric_machine.rows import (
     EncodedRows,
@@ -24,6 +23,7 @@ from unlazy.estimators.metric_machine.rows import (
     encoder_of,
     in_memory,
     is_partitioned,
+    new_encoder,
     partition_lengths,
 )
 from unlazy.training.one_step.metric_machine.kernels import DISTANCE, SUM
@@ -33,7 +33,8 @@ _LEAST_WEIGHT = 0.03
 _FEWEST_ROWS = 10
 _MOST_DIRECTIONS = 5
 _RESAMPLES = 500
-LINEAR = "ridge"
+Seen = TypeVar("Seen")
+RIDGES = LINEAR, BOUNDED = "ridge", "ridge of bounded columns"
 
 
 class Member(NamedTuple):
@@ -44,11 +45,22 @@ class Member(NamedTuple):
     fit: Fit
 
 
+class Views(NamedTuple, Generic[Seen]):
+    """The same rows, encoded, as kernels and as ridge regression see them."""
+
+    bounded: Seen
+    """No row is far away."""
+    plain: Seen
+    """Of mean 0 and variance 1 among the rows that taught the metric."""
+
+    def of(self, kind: str) -> Seen:
+        return self.plain if kind == LINEAR else self.bounded
+
+
 class LearnedScores(NamedTuple):
     """What the rows that taught the metric say of each other."""
 
-    rows: np.ndarray
-    """Encoded."""
+    rows: Views[np.ndarray]
     halves: tuple[np.ndarray, np.ndarray]
     crossed: np.ndarray
     """(n, outputs), cross-fitted scores."""
@@ -63,15 +75,16 @@ class MetricMachine(BaseEstimator):
         self.metric_rows = metric_rows
         self.random_state = random_state
 
-    def _learn(self, rows: EncodedRows, targets: np.ndarray, strata: np.ndarray) -> LearnedScores:
+    def _learn(self, table: EncodedRows, targets: np.ndarray, strata: np.ndarray) -> LearnedScores:
         """Fit scores to targets (n, outputs) of mean 0."""
         random = check_random_state(self.random_state)
-        n, most = len(rows), check_whole("metric_rows", self.metric_rows, _FEWEST_ROWS)
+        n, most = len(targets), check_whole("metric_rows", self.metric_rows, _FEWEST_ROWS)
         some = np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
-        few, few_targets = rows.take(some), targets[some]
+        rows = self._views(table, some)
+        few, few_targets = Views(rows.bounded.take(some), rows.plain.take(some)), targets[some]
         halves = _halves(strata[some], random)
-        chains = {LINEAR: [linear_round(few, few_targets, halves)]}
-        chains |= {kind: rounds(kind, few, few_targets, halves, random) for kind in (SUM, DISTANCE)}
+        chains = {kind: [linear_round(few.of(kind), few_targets, halves)] for kind in RIDGES}
+        chains |= {kind: rounds(kind, few.bounded, few_targets, halves, random) for kind in (SUM, DISTANCE)}
         found = {(kind, count): one for kind, chain in chains.items() for count, one in enumerate(chain)}
         weights = _stacked(found, few_targets)
         if n > most:
@@ -81,9 +94,9 @@ class MetricMachine(BaseEstimator):
         members = []
         for kind, chain in chains.items():
             used = [count for count in range(len(chain)) if weights.get((kind, count))]
-            machines = refits(chain[used[-1]], few, few_targets, random) if used else []
+            machines = refits(chain[used[-1]], few.of(kind), few_targets, random) if used else []
             for count in used:
-                machine = machines[count] if n <= most else fit_all(machines[count], rows, targets, random)
+                machine = machines[count] if n <= most else fit_all(machines[count], rows.of(kind), targets, random)
                 members.append(Member(_name(kind, count), weights[kind, count], machine))
         self.members_, self.metric_indices_ = tuple(members), some
         crossed = np.sum([weight * found[key].predictions for key, weight in weights.items()], axis=0)
@@ -91,14 +104,16 @@ class MetricMachine(BaseEstimator):
         return LearnedScores(few, halves, crossed)
 
     def _describe(
-        self, rows: np.ndarray, targets: np.ndarray, found: dict[str, MetricRound], crossed: np.ndarray
+        self, rows: Views[np.ndarray], targets: np.ndarray, found: dict[str, MetricRound], crossed: np.ndarray
     ) -> None:
-        """What the metrics see of the columns, in units of their deviations, and how well each stage does."""
-        total = np.zeros((rows.shape[1],) * 2)
-        deviations = rows.std(axis=0)
-        for _, weight, one in self.members_:
-            root = one.metric.root
-            seen = (np.diag(root) if root.ndim == 1 else root).T * deviations
+        """What the machines see of the columns, in units of their deviations, and how well each stage does."""
+        total = np.zeros((rows.bounded.shape[1],) * 2)
+        for stage, weight, one in self.members_:
+            if stage in RIDGES:
+                sees = one.dual.T @ one.metric.rows
+            else:
+                sees = (np.diag(one.metric.root) if one.metric.root.ndim == 1 else one.metric.root).T
+            seen = sees * rows.of(stage).std(axis=0)
             total += weight * seen.T @ seen / (np.sum(seen**2) or 1.0)
         by_source = np.bincount(self.encoder_.sources_, np.diag(total), self.n_features_in_)
         self.feature_importances_ = by_source / (by_source.sum() or 1.0)
@@ -130,11 +145,25 @@ class MetricMachine(BaseEstimator):
             direction_shares=self.direction_shares_,
         )
 
-    def _scores(self, rows: np.ndarray) -> np.ndarray:
-        total = np.zeros((len(rows), self._outputs))
+    def _scores(self, rows: Views[np.ndarray]) -> np.ndarray:
+        total = np.zeros((len(rows.plain), self._outputs))
         for member in self.members_:
-            total += member.weight * member.fit.predict(rows)
+            total += member.weight * member.fit.predict(rows.of(member.stage))
         return total
+
+    def _views(self, table: EncodedRows, some: np.ndarray) -> Views[EncodedRows]:
+        """How kernels and ridge regression see the rows of a table; of mean 0 and variance 1 are those at `some`."""
+        encoded = table.take(some)
+        deviations = encoded.std(axis=0)
+        self._center, self._scale = encoded.mean(axis=0), np.where(deviations > 0, deviations, 1.0)
+        return Views(table.seen(self.encoder_.bound), table.seen(self._plain))
+
+    def _plain(self, encoded: np.ndarray) -> np.ndarray:
+        return (encoded - self._center) / self._scale
+
+    def _seen(self, X: Any) -> Views[np.ndarray]:
+        encoded = self.encoder_.transform(X)
+        return Views(self.encoder_.bound(encoded), self._plain(encoded))
 
     def _read(self, X: Any, y: Any) -> tuple[EncodedRows, np.ndarray]:
         """Checks X and y, learns the encoding of X, and returns encoded rows and y."""
@@ -145,9 +174,9 @@ class MetricMachine(BaseEstimator):
         if is_partitioned(X):
             lengths = partition_lengths(X)
             self.encoder_ = encoder_of(X, lengths)
-            rows = RowsInPartitions(X, self.encoder_, lengths)
+            rows = RowsInPartitions(X, self.encoder_.transform, lengths)
         else:
-            self.encoder_ = TableEncoder("robust").fit(X)
+            self.encoder_ = new_encoder().fit(X)
             rows = RowsInMemory(self.encoder_.transform(X))
         self.n_features_in_ = self.encoder_.n_features_in_
         if hasattr(self.encoder_, "feature_names_in_"):
@@ -169,7 +198,8 @@ class MetricMachine(BaseEstimator):
 class MetricMachineRegressor(RegressorMixin, MetricMachine):
     """Kernel ridge regression in a metric that the rows teach, for tables of tens to millions of rows.
 
-    Columns are encoded by `TableEncoder`. Two kernels of the encoded rows z compete, with a linear part each,
+    Columns are encoded by `TableEncoder`. Two kernels of the encoded rows z, bounded so that none is far away, compete,
+    with a linear part each,
 
         exp(-sum_j r_j |z_j - z'_j| / L)    and    exp(-(|R (z - z')| / L)^q),
 
@@ -177,9 +207,9 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
     left-out residuals of random sign give, becomes the root of the next metric, R = (1 - s) (G / mean)^p + s I. Exact
     leave-one-out errors choose bandwidth, q, linear part and penalty; but of a metric that the same rows taught they
     are 5 to 10% too low, so a metric is learned on each half of the rows and judged on the other, and rounds end where
-    that error rises. Ridge regression, both fixed kernels and all rounds are added with the non-negative weights of
-    least cross-fitted error. Beyond `metric_rows` rows the metric is learned on that many, and the machines are fitted
-    to all rows with their kernel functions (Nystroem), in blocks.
+    that error rises. Ridge regression, with the bound and without, both fixed kernels and all rounds are added with the
+    non-negative weights of least cross-fitted error. Beyond `metric_rows` rows the metric is learned on that many, and
+    the machines are fitted to all rows with their kernel functions (Nystroem), in blocks.
 
     X may be a Dask array or DataFrame (extra `cluster`): its partitions are encoded and their normal equations added up
     where they are, and predictions are lazy. y, and n numbers for each class, are in memory.
@@ -234,7 +264,7 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
         check_is_fitted(self)
         if is_partitioned(X):
             return by_partition(self.predict, X, np.float64)
-        return self.mean_ + self._unit * self._scores(self.encoder_.transform(X))[:, 0]
+        return self.mean_ + self._unit * self._scores(self._seen(X))[:, 0]
 
 
 class MetricMachineClassifier(ClassifierMixin, MetricMachine):
@@ -264,9 +294,10 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         self._shares = one_hot.mean(axis=0)
         learned = self._learn(rows, one_hot - self._shares, codes)
         crossed, here = learned.crossed + self._shares, codes[self.metric_indices_]
-        linear = crossed_logits(learned.rows, here, self._outputs, learned.halves)
-        logits = None if linear is None else linear[0]
-        self._logits = None if linear is None else linear[1]
+        views = {kind: crossed_logits(learned.rows.of(kind), here, self._outputs, learned.halves) for kind in RIDGES}
+        found = {kind: linear for kind, linear in views.items() if linear is not None}
+        self._logits_of = min(found, key=lambda kind: log_loss(found[kind][0], here), default="")
+        logits, self._logits = found.get(self._logits_of, (None, None))
         self._calibration = calibrated(crossed, here, logits)
         self.leave_one_out_ = self._calibration(crossed, logits)
         right = (self.leave_one_out_.argmax(axis=1) == here).astype(np.float64)
@@ -280,8 +311,8 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         check_is_fitted(self)
         if is_partitioned(X):
             return by_partition(self.predict_proba, X, np.float64, len(self.classes_))
-        rows = self.encoder_.transform(X)
-        logits = None if self._logits is None else self._logits(rows)
+        rows = self._seen(X)
+        logits = None if self._logits is None else self._logits(rows.of(self._logits_of))
         return self._calibration(self._scores(rows) + self._shares, logits)
 
     def predict(self, X: Any) -> Any:
@@ -294,7 +325,7 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
 
 
 def _name(kind: str, count: int) -> str:
-    if kind == LINEAR:
+    if kind in RIDGES:
         return kind
     kernel = "sum kernel" if kind == SUM else "distance kernel"
     return f"{kernel}, fixed" if not count else f"{kernel}, {count} round{'s' if count > 1 else ''}"

@@ -25,6 +25,9 @@ class EncodedRows(Protocol):
 
     def __len__(self) -> int: ...
 
+    def seen(self, view: Callable[[np.ndarray], np.ndarray]) -> EncodedRows:
+        """What a function makes of each row."""
+
     def take(self, places: np.ndarray) -> np.ndarray:
         """Rows by their ascending places."""
 
@@ -38,6 +41,9 @@ class RowsInMemory:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def seen(self, view: Callable[[np.ndarray], np.ndarray]) -> RowsInMemory:
+        return RowsInMemory(view(self.rows))
 
     def take(self, places: np.ndarray) -> np.ndarray:
         return self.rows[places]
@@ -53,24 +59,29 @@ class RowsInMemory:
 class RowsInPartitions:
     """Rows of a Dask array or DataFrame: each partition is encoded where it is, every time that it is asked for."""
 
-    def __init__(self, table: Any, encoder: TableEncoder, lengths: tuple[int, ...]):
-        self.parts, self.encoder = _delayed(table), encoder
+    def __init__(self, table: Any, encode: Callable[[Any], np.ndarray], lengths: tuple[int, ...]):
+        self.table, self.encode, self.lengths = table, encode, lengths
+        self.parts = _delayed(table)
         self.starts = np.concatenate([[0], np.cumsum(lengths)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    def seen(self, view: Callable[[np.ndarray], np.ndarray]) -> RowsInPartitions:
+        encode = self.encode
+        return RowsInPartitions(self.table, lambda part: view(encode(part)), self.lengths)
+
     def take(self, places: np.ndarray) -> np.ndarray:
         import dask
 
         chosen = _chosen(self.parts, self.starts, places)
-        return np.concatenate(dask.compute(*(dask.delayed(self.encoder.transform)(part) for part in chosen)))
+        return np.concatenate(dask.compute(*(dask.delayed(self.encode)(part) for part in chosen)))
 
     def total(self, add: Add[Sums], zero: Callable[[], Sums], targets: np.ndarray) -> Sums:
         import dask
 
         # one copy of what the sum needs for all partitions
-        encode, add_block = dask.delayed(self.encoder.transform), dask.delayed(add)
+        encode, add_block = dask.delayed(self.encode), dask.delayed(add)
         sums = [
             dask.delayed(_total)(encode(part), add_block, zero, targets[start:stop])
             for part, start, stop in zip(self.parts, self.starts[:-1], self.starts[1:], strict=True)
@@ -104,6 +115,11 @@ def partition_lengths(table: Any) -> tuple[int, ...]:
     return dask.compute(*(dask.delayed(len)(part) for part in _delayed(table)))
 
 
+def new_encoder() -> TableEncoder:
+    """Without a bound: kernels put one on its rows, ridge regression does not."""
+    return TableEncoder("quartiles")
+
+
 def encoder_of(table: Any, lengths: tuple[int, ...]) -> TableEncoder:
     """An encoder that some 200,000 evenly spread rows taught, all of them if they are fewer."""
     import dask
@@ -112,10 +128,10 @@ def encoder_of(table: Any, lengths: tuple[int, ...]) -> TableEncoder:
     places = np.arange(n) if n <= _ENCODED else np.unique(np.linspace(0, n - 1, _ENCODED).astype(int))
     parts = dask.compute(*_chosen(_delayed(table), np.concatenate([[0], np.cumsum(lengths)]), places))
     if isinstance(parts[0], np.ndarray):
-        return TableEncoder("robust").fit(np.concatenate(parts))
+        return new_encoder().fit(np.concatenate(parts))
     import pandas as pd
 
-    return TableEncoder("robust").fit(pd.concat(parts))
+    return new_encoder().fit(pd.concat(parts))
 
 
 def by_partition(function: Callable[[Any], np.ndarray], table: Any, dtype: Any, outputs: int | None = None) -> Any:
