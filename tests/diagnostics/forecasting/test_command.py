@@ -1,4 +1,4 @@
-"""`unlazy forecast` as a user meets it: three methods, the check, JSON, a figure, and mistakes in one line."""
+"""`unlazy forecast` as a user meets it: four methods, the check, JSON, a figure, and mistakes in one line."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ import pytest
 
 from unlazy.cli import commands
 
-NAMES = ["ridge", "kernel ridge", "random features"]
+NAMES = ["ridge", "kernel ridge", "random features", "metric machine"]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def file(tmp_path_factory):
     return path
 
 
-def test_three_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path):
+def test_four_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path):
     picture = tmp_path / "curve.svg"
     words = ("--target", "price", "--width", 50, "--check", "--figure", picture)
     code, out, err = unlazy("forecast", file, *words)

@@ -51,8 +51,10 @@ def text(found: Forecast) -> str:
 
 def _title(found: Forecast, method: MethodForecast) -> str:
     words = f"{method.name}: {method.method.settings}; {_reach(method)}"
-    if method.method.pool < found.rows:
-        words += f"; from {method.method.pool} rows taken at random"
+    if method.method.rows_used < found.rows:
+        words += f"; from {method.method.rows_used} rows taken at random"
+    if method.method.metric_gain is not None:
+        words += "; the metric is held fixed, low ends allow for a better one"
     if method.method.gain_of_twice is not None:
         words += f"; twice the rows take away 0 to {method.method.gain_of_twice:.0%} of the error"
     return paragraph(words, 2)
@@ -159,7 +161,8 @@ def _method_json(found: Forecast, method: MethodForecast) -> dict[str, Any]:
         "gamma": settings.gamma,
         "penalty": settings.penalty,
         "width": settings.width if np.isfinite(settings.width) else None,
-        "rows_used": settings.pool,
+        "rows_used": settings.rows_used,
+        "metric_gain": None if settings.metric_gain is None else settings.metric_gain._asdict(),
         "reliable_up_to": method.reach,
         "noise_variance": settings.noise_variance,
         "test_error": points.test_error,

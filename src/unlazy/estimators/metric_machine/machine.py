@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from unlazy.checks import InputError, check_whole
 from unlazy.data.table_encoder import TableEncoder
+from unlazy.estimators.common.folds import parted_halves
 from unlazy.estimators.metric_machine.calibration import calibrated
 from unlazy.estimators.metric_machine.large import fit_all
 from unlazy.estimators.metric_machine.logits import crossed_logits
@@ -60,7 +61,7 @@ class MetricMachine(BaseEstimator):
         n, most = len(rows), check_whole("metric_rows", self.metric_rows, _FEWEST_ROWS)
         some = np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
         few, few_targets = rows[some], targets[some]
-        halves = _halves(strata[some], random)
+        halves = parted_halves(strata[some], random)
         chains = {LINEAR: [linear_round(few, few_targets, halves)]}
         chains |= {kind: rounds(kind, few, few_targets, halves, random) for kind in (SUM, DISTANCE)}
         found = {(kind, count): one for kind, chain in chains.items() for count, one in enumerate(chain)}
@@ -271,14 +272,6 @@ def _name(kind: str, count: int) -> str:
         return kind
     kernel = "sum kernel" if kind == SUM else "distance kernel"
     return f"{kernel}, fixed" if not count else f"{kernel}, {count} round{'s' if count > 1 else ''}"
-
-
-def _halves(strata: np.ndarray, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """Two halves with like shares of every class; of numbers, neighbours in their order are parted."""
-    order = np.lexsort((random.random_sample(len(strata)), strata))
-    first = random.randint(2, size=-(-len(order) // 2))
-    side = np.column_stack([first, 1 - first]).ravel()[: len(order)]
-    return order[side == 0], order[side == 1]
 
 
 def _stacked(found: dict[Any, MetricRound], targets: np.ndarray) -> dict[Any, float]:
