@@ -17,10 +17,10 @@ NAMES = ["ridge", "kernel ridge", "random features", "metric machine"]
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(80, 3))
+    x = rng.normal(size=(120, 3))
     frame = pd.DataFrame(x, columns=list("abc"))
-    frame["price"] = 50 * (np.sin(2 * x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=80))
-    frame["name"] = [f"row {i}" for i in range(80)]
+    frame["price"] = 50 * (np.sin(2 * x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=120))
+    frame["name"] = [f"row {i}" for i in range(120)]
     path = tmp_path_factory.mktemp("data") / "houses.csv"
     frame.to_csv(path, index=False)
     return path
@@ -33,7 +33,7 @@ def test_four_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path)
     assert code in (0, None), err
     for title in NAMES:
         assert f"\n{title}: " in out
-    for size in ("80", "160", "400", "800"):
+    for size in ("120", "240", "600", "1200"):
         assert f" {size}  " in out
     flat = " ".join(out.split())
     assert "On this table forecasts were over 2x within" in flat
@@ -47,7 +47,7 @@ def test_json_is_all_that_is_printed(unlazy, file):
     page = json.loads(out)
     assert code in (0, None)
     assert [method["name"] for method in page["methods"]] == NAMES[:2]
-    assert page["rows"] == 80
+    assert page["rows"] == 120
     for method in page["methods"]:
         assert [round(error, 9) for error in method["r_squared"]] == [
             round(1 - error, 9) for error in method["test_error"]
