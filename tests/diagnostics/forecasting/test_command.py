@@ -38,6 +38,7 @@ def test_four_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path)
     flat = " ".join(out.split())
     assert "On this table forecasts were over 2x within" in flat
     assert "Intervals covered" in flat
+    assert "the metric machine learns all anew" in flat
     assert "x too low" in out or "x too high" in out
     assert picture.read_text().lstrip().startswith("<?xml")
 

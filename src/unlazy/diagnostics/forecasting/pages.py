@@ -107,10 +107,13 @@ def _signed(value: float) -> str:
 
 
 def _check_lines(checked: Sequence[Checked]) -> list[str]:
-    first = checked[0]
+    from unlazy.diagnostics.forecasting.methods import METRIC
+
+    first, anew = checked[0], any(c.method == METRIC for c in checked)
     lines = [
         f"check: these learners with the settings above, forecast from random parts and trained on {first.n_to} rows;",
         f"errors on rows held out; medians of {len({c.split for c in checked})} splits; ratio: forecast/measured",
+        *(["the metric machine learns all anew, from each part and in training"] if anew else []),
         f"  {'method':<26} {'from':>6} {'':>4} {'forecast':>9} {'measured':>9} median ratio {'worst':>14}  covered",
     ]
     for name in dict.fromkeys(c.method for c in checked):
