@@ -94,7 +94,8 @@ def _():
 
     ## What would twice the rows bring?
 
-    `forecast` compares ridge, kernel ridge and random features at more rows than there are, without training on them.
+    `forecast` compares ridge, kernel ridge, random features and the metric machine at more rows than there are, without
+    training on them. The metric of the machine is held fixed as half of the rows taught it.
     """)
     return
 

@@ -316,7 +316,9 @@ def forecast_(
     target: Annotated[list[str], typer.Option(metavar="COLUMN", help="what to predict; may be given several times")],
     kernel: Annotated[
         list[str] | None,
-        typer.Option(help="ridge, kernel-ridge, random-features (these three if not given), one-step, laplacian, ..."),
+        typer.Option(
+            help="ridge, kernel-ridge, random-features, metric-machine (these four if not given), one-step, laplacian"
+        ),
     ] = None,
     n: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
         "1x,2x,5x,10x"
@@ -329,7 +331,7 @@ def forecast_(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast what more rows of your own data would bring to ridge, kernel ridge and random features."""
+    """Forecast what more rows of your own data would bring to ridge, kernels, random features and metric machines."""
     check_figure(figure)
     from unlazy.diagnostics.forecasting import forecast
     from unlazy.reporting.terminal.show import open_console

@@ -30,7 +30,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(file):
-    return forecast(file, "y", width=200)
+    return forecast(file, "y", kernel="ridge,kernel-ridge,random-features", width=200)
 
 
 def trained(method, frame, n, seeds=30):

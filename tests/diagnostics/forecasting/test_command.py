@@ -1,4 +1,4 @@
-"""`unlazy forecast` as a user meets it: three methods, the check, JSON, a figure, and mistakes in one line."""
+"""`unlazy forecast` as a user meets it: four methods, the check, JSON, a figure, and mistakes in one line."""
 
 import json
 import signal
@@ -11,33 +11,34 @@ import pytest
 
 from unlazy.cli import commands
 
-NAMES = ["ridge", "kernel ridge", "random features"]
+NAMES = ["ridge", "kernel ridge", "random features", "metric machine"]
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(80, 3))
+    x = rng.normal(size=(120, 3))
     frame = pd.DataFrame(x, columns=list("abc"))
-    frame["price"] = 50 * (np.sin(2 * x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=80))
-    frame["name"] = [f"row {i}" for i in range(80)]
+    frame["price"] = 50 * (np.sin(2 * x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=120))
+    frame["name"] = [f"row {i}" for i in range(120)]
     path = tmp_path_factory.mktemp("data") / "houses.csv"
     frame.to_csv(path, index=False)
     return path
 
 
-def test_three_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path):
+def test_four_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path):
     picture = tmp_path / "curve.svg"
     words = ("--target", "price", "--width", 50, "--check", "--figure", picture)
     code, out, err = unlazy("forecast", file, *words)
     assert code in (0, None), err
     for title in NAMES:
         assert f"\n{title}: " in out
-    for size in ("80", "160", "400", "800"):
+    for size in ("120", "240", "600", "1200"):
         assert f" {size}  " in out
     flat = " ".join(out.split())
     assert "On this table forecasts were over 2x within" in flat
     assert "Intervals covered" in flat
+    assert "the metric machine learns all anew" in flat
     assert "x too low" in out or "x too high" in out
     assert picture.read_text().lstrip().startswith("<?xml")
 
@@ -47,7 +48,7 @@ def test_json_is_all_that_is_printed(unlazy, file):
     page = json.loads(out)
     assert code in (0, None)
     assert [method["name"] for method in page["methods"]] == NAMES[:2]
-    assert page["rows"] == 80
+    assert page["rows"] == 120
     for method in page["methods"]:
         assert [round(error, 9) for error in method["r_squared"]] == [
             round(1 - error, 9) for error in method["test_error"]

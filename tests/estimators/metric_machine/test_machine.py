@@ -137,7 +137,7 @@ def test_on_a_linear_table_it_is_as_good_as_ridge_whatever_the_tails(draw, noise
     machine, ridge = MetricMachineRegressor(random_state=0).fit(X, y), RidgeCV(np.logspace(-5, 3, 17)).fit(X, y)
     missed = [np.mean((model.predict(new) - new @ weights) ** 2) + noise**2 for model in (machine, ridge)]
     assert missed[0] < 1.1 * missed[1]
-    assert machine.stage_scores_["ridge"] > 0.99
+    assert machine.stage_scores_["ridge"] > machine.stage_scores_["ridge of bounded columns"]
     # what matters is what the coefficients say
     shares = weights**2 * X.var(axis=0)
     np.testing.assert_allclose(machine.feature_importances_, shares / shares.sum(), atol=0.05)

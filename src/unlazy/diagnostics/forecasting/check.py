@@ -64,10 +64,13 @@ def check_methods(
     A part has at least 10 rows; at most 1200 rows are trained on. Learners, settings and drawn features are those of
     `methods`, in the forecasts from parts and in training: what is checked is the forecast that the table got. Penalty
     and gamma were set with all rows, held-out ones too; what setting them from a part alone would cost is not seen.
+    A metric machine learns all from the part, and from the rows that are trained on, metric and penalty included.
     """
     chosen = [method for method in methods if method.name != ONE_STEP]
     if not chosen:
-        raise InputError("check needs a method that can be trained here: ridge, kernel-ridge or random-features")
+        raise InputError(
+            "check needs a method that can be trained here: ridge, kernel-ridge, random-features or metric-machine"
+        )
     held_out = min(max(int(_HELD_OUT * len(inputs)), 1), _MOST_HELD_OUT)
     trained = min(len(inputs) - held_out, _MOST_TRAINED)
     factors = [factor for factor in FACTORS if trained // factor >= _FEWEST]
@@ -86,7 +89,8 @@ def check_methods(
             if not np.ptp(targets[part], axis=0).any():
                 continue
             for method, errors in zip(chosen, measurements, strict=True):
-                point = method.of_part(inputs[part], targets[part]).at(np.array([float(trained)]))
+                learner = method.of_part(inputs[part], targets[part])
+                point = None if learner is None else learner.at(np.array([float(trained)]))
                 measured = float(errors.mean())
                 spread = float(errors.std() / np.sqrt(len(errors)) / measured) if measured > 0 else np.inf
                 found.append(
@@ -96,10 +100,10 @@ def check_methods(
                         split,
                         len(part),
                         trained,
-                        float(point.test_error[0]),
-                        float(point.low[0]),
-                        float(point.high[0]),
-                        bool(point.reliable[0]),
+                        np.nan if point is None else float(point.test_error[0]),
+                        np.nan if point is None else float(point.low[0]),
+                        np.nan if point is None else float(point.high[0]),
+                        point is not None and bool(point.reliable[0]),
                         measured,
                         spread,
                     )

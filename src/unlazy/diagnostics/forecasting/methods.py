@@ -1,4 +1,4 @@
-"""Ridge, kernel ridge and random features on one table: how each is set, forecast, and trained for a check."""
+"""Ridge, kernels, random features and metric machines on one table: how each is set, forecast, and trained."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ import numpy as np
 from unlazy.checks import InputError, check_choice
 from unlazy.diagnostics.curves import FEWEST_ROWS, QUANTILE, Curve, Interval
 from unlazy.diagnostics.forecasting.factor import FactorCurve
+from unlazy.diagnostics.forecasting.metric_machine import MetricGain, metric_curve, pool_of, refusal
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 from unlazy.diagnostics.learning_curve.pool import subsample
 
 RIDGE, KERNEL, FEATURES, ONE_STEP = "ridge", "kernel ridge", "random features", "one-step"
+METRIC = "metric machine"
 ALIASES = {"ridge": "linear", "kernel-ridge": "rbf"}
-DEFAULT = ("linear", "rbf", "random-features")
+METRIC_KERNEL = "metric-machine"
+DEFAULT = ("linear", "rbf", "random-features", METRIC_KERNEL)
 LARGEST_POOL = 1200
 # of penalties that leave-one-out cannot tell apart the largest is taken: forecasts from it reach farther
 TOLERANCE = 0.01
@@ -76,19 +79,27 @@ class Method:
     width: float
     """Infinity for the kernel itself."""
     pool: int
-    """How many rows the forecast is made from."""
+    """How many rows the forecast is made from; for a metric machine each half of them."""
     rows: int
     """Of the table."""
     noise_variance: float
     """Noise, or what this method cannot learn from so many rows, of the target's variance."""
     curve: Any
-    """`LearningCurve` or `FactorCurve`."""
+    """`LearningCurve`, `FactorCurve` or `MetricCurve`."""
     measured: Measured | None = None
     """Of tables with many more rows than `pool`."""
+    metric_gain: MetricGain | None = None
+    """What a better metric may bring, where one was learned."""
+
+    @property
+    def rows_used(self) -> int:
+        return self.curve.rows if self.name == METRIC else self.pool
 
     @property
     def settings(self) -> str:
-        words = [f"{self.kernel} kernel"] if self.name != ONE_STEP else []
+        words = [f"{self.kernel} kernel"] if self.name not in (ONE_STEP, METRIC) else []
+        if self.name == METRIC:
+            words.append(self.curve.words)
         if self.gamma is not None:
             words.append(f"gamma {self.gamma:.3g}")
         if np.isfinite(self.width):
@@ -111,6 +122,10 @@ class Method:
         if continued is not None:
             error[beyond], low[beyond], high[beyond], reliable[beyond] = continued
             in_range[beyond] = True
+        if self.metric_gain is not None:
+            low *= self.metric_gain.at(n)
+            with np.errstate(invalid="ignore"):
+                reliable &= high <= _MOST_RATIO * low
         found = Curve(n, error, Interval(low, high), in_range, reliable, r_squared=1 - error)
         return found._replace(reasons=tuple(self._reason(found, i, bool(beyond[i])) for i in range(n.size)))
 
@@ -137,7 +152,7 @@ class Method:
             found = self._read(np.array([n]))
             return bool(found.in_range[0] and np.isfinite(found.test_error[0]))
 
-        low, high = float(self.pool), FARTHEST * self.pool
+        low, high = float(self.pool), FARTHEST * self.rows_used
         if known(high):
             return high
         while high / low > _NEAR:
@@ -179,9 +194,9 @@ class Method:
             return self
         order = np.random.default_rng(0).permutation(len(inputs))
         new = order[largest : largest + _HELD_OUT_ROWS]
+        train = self._fixed_metric_error if self.name == METRIC else self.trained_error
         half, whole = (
-            self.trained_error(inputs[order[:n]], targets[order[:n]], inputs[new], targets[new])
-            for n in (largest // 2, largest)
+            train(inputs[order[:n]], targets[order[:n]], inputs[new], targets[new]) for n in (largest // 2, largest)
         )
         error, before, rows = float(whole.mean()), float(half.mean()), len(new)
         if not (np.isfinite([error, before]).all() and error > 0):
@@ -217,8 +232,13 @@ class Method:
         penalty = None if np.isnan(self.penalty) else self.penalty
         return bool(self.curve.predict(np.array([float(self.pool)]), penalty).reliable[0])
 
-    def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
-        """The same learner, with the same settings and the same draw of features, forecast from other rows."""
+    def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method | None:
+        """The same learner, with the same settings and the same draw of features, forecast from other rows.
+
+        A metric machine learns all anew; None if it needs more rows.
+        """
+        if self.name == METRIC:
+            return None if refusal(inputs, targets) else _metric(inputs, targets)
         name = "random-features" if self.name == FEATURES else self.kernel
         width = int(self.width) if np.isfinite(self.width) else None
         (method,) = fit_methods([name], inputs, targets, penalty=self.penalty, gamma=self.gamma, width=width)
@@ -227,44 +247,77 @@ class Method:
     def trained_error(
         self, inputs: np.ndarray, targets: np.ndarray, new: np.ndarray, truth: np.ndarray, seed: int = 0
     ) -> np.ndarray:
-        """Squared errors on new rows, summed over outputs, after training with scikit-learn; seed 0 draws as here."""
+        """Squared errors on new rows, summed over outputs, after training with scikit-learn; seed 0 draws as here.
+
+        A metric machine is `MetricMachineRegressor`, with a metric and penalties of its own.
+        """
         from sklearn.kernel_approximation import RBFSampler
-        from sklearn.kernel_ridge import KernelRidge
         from sklearn.linear_model import Ridge
         from sklearn.metrics.pairwise import pairwise_kernels
         from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import KernelCenterer
 
         if self.name == ONE_STEP:
             raise InputError("one-step forecasts cannot be checked by training, choose other methods")
-        if self.name == FEATURES:
+        model: Any
+        if self.name == METRIC:
+            from unlazy.estimators import MetricMachineRegressor
+
+            model, targets = MetricMachineRegressor(random_state=seed), targets[:, 0]
+        elif self.name == FEATURES:
             sampler = RBFSampler(gamma=self.gamma, n_components=int(self.width), random_state=seed)
             model = make_pipeline(sampler, Ridge(alpha=self.penalty))
         elif self.kernel == "linear":
             model = Ridge(alpha=self.penalty)
         else:
-            model = make_pipeline(KernelCenterer(), KernelRidge(alpha=self.penalty, kernel="precomputed"))
+            model = self._kernel_model()
             options: dict[str, Any] = {"metric": self.kernel, "filter_params": True, **KERNEL_OPTIONS}
             inputs, new = (pairwise_kernels(rows, inputs, gamma=self.gamma, **options) for rows in (inputs, new))
-        mean = targets.mean(axis=0)
-        with warnings.catch_warnings():
-            # a penalty near 0 is ill-conditioned by nature
-            warnings.simplefilter("ignore")
-            predicted = model.fit(inputs, targets - mean).predict(new).reshape(truth.shape)
-        return np.sum((truth - mean - predicted) ** 2, axis=1)
+        return _new_errors(model, inputs, targets, new, truth)
+
+    def _fixed_metric_error(
+        self, inputs: np.ndarray, targets: np.ndarray, new: np.ndarray, truth: np.ndarray
+    ) -> np.ndarray:
+        """The same of kernel ridge regression in the metric of one half."""
+        own, other = self.curve.matrices(inputs, new)
+        return _new_errors(self._kernel_model(), own, targets, other, truth)
+
+    def _kernel_model(self) -> Any:
+        """Of kernel matrices, with an intercept."""
+        from sklearn.kernel_ridge import KernelRidge
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import KernelCenterer
+
+        return make_pipeline(KernelCenterer(), KernelRidge(alpha=self.penalty, kernel="precomputed"))
+
+
+def _new_errors(model: Any, inputs: np.ndarray, targets: np.ndarray, new: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    mean = targets.mean(axis=0)
+    with warnings.catch_warnings():
+        # a penalty near 0 is ill-conditioned by nature
+        warnings.simplefilter("ignore")
+        predicted = model.fit(inputs, targets - mean).predict(new).reshape(truth.shape)
+    return np.sum((truth - mean - predicted) ** 2, axis=1)
 
 
 def method_names(kernel: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Kernels of scikit-learn, 'random-features' or 'one-step', from words separated by commas or a list."""
+    """Kernels of scikit-learn or a method's own name, from words separated by commas or a list."""
     if kernel is None:
         return DEFAULT
     from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
     words = [kernel] if isinstance(kernel, str) else list(kernel)
     words = [part.strip() for word in words for part in str(word).split(",")]
-    allowed = (*ALIASES, "random-features", ONE_STEP, *sorted(PAIRWISE_KERNEL_FUNCTIONS))
+    allowed = (*ALIASES, "random-features", METRIC_KERNEL, ONE_STEP, *sorted(PAIRWISE_KERNEL_FUNCTIONS))
     names = [ALIASES.get(check_choice("kernel", word, allowed), word) for word in words]
     return tuple(dict.fromkeys(names))
+
+
+def possible(names: Sequence[str], inputs: np.ndarray, targets: np.ndarray) -> tuple[list[str], list[str]]:
+    """The methods that these rows allow, and for the others a line that says why not."""
+    why = refusal(inputs, targets) if METRIC_KERNEL in names else ""
+    if not why:
+        return list(names), []
+    return [name for name in names if name != METRIC_KERNEL], [f"no forecast of the {METRIC}: {why}"]
 
 
 def fit_methods(
@@ -299,6 +352,8 @@ def fit_methods(
         say(f"forecasting {_title(name)}")
         if name == ONE_STEP:
             methods.append(_one_step(inputs, targets, penalty))
+        elif name == METRIC_KERNEL:
+            methods.append(_metric(inputs, targets))
         elif name == "linear" and len(inputs) > max(largest_pool, 4 * inputs.shape[1]):
             methods.append(_factor(RIDGE, "linear", inputs, targets, penalty, None, np.inf))
         elif name == "random-features":
@@ -313,7 +368,7 @@ def fit_methods(
 
 
 def _title(name: str) -> str:
-    return {"linear": RIDGE, "rbf": KERNEL, "random-features": FEATURES}.get(name, name)
+    return {"linear": RIDGE, "rbf": KERNEL, "random-features": FEATURES, METRIC_KERNEL: METRIC}.get(name, name)
 
 
 def _length_scale(inputs: np.ndarray, targets: np.ndarray) -> tuple[float, LearningCurve | None]:
@@ -412,6 +467,26 @@ def _one_step(inputs: np.ndarray, targets: np.ndarray, penalty: float | None) ->
     level = np.nan if penalty is None else penalty
     pool = len(inputs)
     return Method(ONE_STEP, ONE_STEP, level, None, np.inf, pool, pool, curve.noise_estimate().share, curve)
+
+
+def _metric(inputs: np.ndarray, targets: np.ndarray) -> Method:
+    """With a penalty of its own, as the machine has; measured on rows that had no say in the metric."""
+    curve = metric_curve(inputs, targets)
+    level = largest_near_least(*curve.penalty_path())
+    method = Method(
+        METRIC,
+        METRIC_KERNEL,
+        level,
+        None,
+        np.inf,
+        curve.pool,
+        len(inputs),
+        curve.noise_variance,
+        curve,
+        metric_gain=curve.gain,
+    )
+    others = np.setdiff1d(np.arange(len(inputs)), pool_of(inputs))
+    return method.with_measured(inputs[others], targets[others])
 
 
 def largest_near_least(penalties: np.ndarray, errors: np.ndarray, tolerance: float = TOLERANCE) -> float:

@@ -51,8 +51,10 @@ def text(found: Forecast) -> str:
 
 def _title(found: Forecast, method: MethodForecast) -> str:
     words = f"{method.name}: {method.method.settings}; {_reach(method)}"
-    if method.method.pool < found.rows:
-        words += f"; from {method.method.pool} rows taken at random"
+    if method.method.rows_used < found.rows:
+        words += f"; from {method.method.rows_used} rows taken at random"
+    if method.method.metric_gain is not None:
+        words += "; the metric is held fixed, low ends allow for a better one"
     if method.method.gain_of_twice is not None:
         words += f"; twice the rows take away 0 to {method.method.gain_of_twice:.0%} of the error"
     return paragraph(words, 2)
@@ -105,10 +107,13 @@ def _signed(value: float) -> str:
 
 
 def _check_lines(checked: Sequence[Checked]) -> list[str]:
-    first = checked[0]
+    from unlazy.diagnostics.forecasting.methods import METRIC
+
+    first, anew = checked[0], any(c.method == METRIC for c in checked)
     lines = [
         f"check: these learners with the settings above, forecast from random parts and trained on {first.n_to} rows;",
         f"errors on rows held out; medians of {len({c.split for c in checked})} splits; ratio: forecast/measured",
+        *(["the metric machine learns all anew, from each part and in training"] if anew else []),
         f"  {'method':<26} {'from':>6} {'':>4} {'forecast':>9} {'measured':>9} median ratio {'worst':>14}  covered",
     ]
     for name in dict.fromkeys(c.method for c in checked):
@@ -159,7 +164,8 @@ def _method_json(found: Forecast, method: MethodForecast) -> dict[str, Any]:
         "gamma": settings.gamma,
         "penalty": settings.penalty,
         "width": settings.width if np.isfinite(settings.width) else None,
-        "rows_used": settings.pool,
+        "rows_used": settings.rows_used,
+        "metric_gain": None if settings.metric_gain is None else settings.metric_gain._asdict(),
         "reliable_up_to": method.reach,
         "noise_variance": settings.noise_variance,
         "test_error": points.test_error,

@@ -63,6 +63,14 @@ def some_rows(
     return rows[part], labels[part]
 
 
+def parted_halves(strata: np.ndarray, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Two halves with like shares of every class; of numbers, neighbours in their order are parted."""
+    order = np.lexsort((random.random_sample(len(strata)), strata))
+    first = random.randint(2, size=-(-len(order) // 2))
+    side = np.column_stack([first, 1 - first]).ravel()[: len(order)]
+    return order[side == 0], order[side == 1]
+
+
 def _indices(rows: Any, n: int) -> np.ndarray:
     indices = np.asarray(rows)
     if indices.dtype == bool and indices.shape == (n,):

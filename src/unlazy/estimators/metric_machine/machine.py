@@ -11,9 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from unlazy.checks import InputError, check_whole
+from unlazy.estimators.common.folds import parted_halves
 from unlazy.estimators.metric_machine.calibration import calibrated
 from unlazy.estimators.metric_machine.large import fit_all
-from unlazy.estimators.metric_machine.logits import crossed_logits, log_loss
+from unlazy.estimators.metric_machine.logits import LinearLogits, crossed_logits, log_loss
 from unlazy.estimators.metric_machine.report import Gain, MachineReport, direction_words
 from unlazy.estimators.metric_machine.rows import (
     EncodedRows,
@@ -82,7 +83,7 @@ class MetricMachine(BaseEstimator):
         some = np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
         rows = self._views(table, some)
         few, few_targets = Views(rows.bounded.take(some), rows.plain.take(some)), targets[some]
-        halves = _halves(strata[some], random)
+        halves = parted_halves(strata[some], random)
         chains = {kind: [linear_round(few.of(kind), few_targets, halves)] for kind in RIDGES}
         chains |= {kind: rounds(kind, few.bounded, few_targets, halves, random) for kind in (SUM, DISTANCE)}
         found = {(kind, count): one for kind, chain in chains.items() for count, one in enumerate(chain)}
@@ -297,6 +298,8 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
         views = {kind: crossed_logits(learned.rows.of(kind), here, self._outputs, learned.halves) for kind in RIDGES}
         found = {kind: linear for kind, linear in views.items() if linear is not None}
         self._logits_of = min(found, key=lambda kind: log_loss(found[kind][0], here), default="")
+        logits: np.ndarray | None
+        self._logits: LinearLogits | None
         logits, self._logits = found.get(self._logits_of, (None, None))
         self._calibration = calibrated(crossed, here, logits)
         self.leave_one_out_ = self._calibration(crossed, logits)
@@ -329,14 +332,6 @@ def _name(kind: str, count: int) -> str:
         return kind
     kernel = "sum kernel" if kind == SUM else "distance kernel"
     return f"{kernel}, fixed" if not count else f"{kernel}, {count} round{'s' if count > 1 else ''}"
-
-
-def _halves(strata: np.ndarray, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """Two halves with like shares of every class; of numbers, neighbours in their order are parted."""
-    order = np.lexsort((random.random_sample(len(strata)), strata))
-    first = random.randint(2, size=-(-len(order) // 2))
-    side = np.column_stack([first, 1 - first]).ravel()[: len(order)]
-    return order[side == 0], order[side == 1]
 
 
 def _stacked(found: dict[Any, MetricRound], targets: np.ndarray) -> dict[Any, float]:
