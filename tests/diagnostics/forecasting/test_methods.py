@@ -193,10 +193,10 @@ def test_the_verdict_says_on_which_side_most_forecasts_were():
 @pytest.mark.parametrize(
     ("errors", "said"),
     [
-        ([0.55, 0.506, 0.488, 0.491], "falls to about 0.491 from 2x the rows on"),
+        ([0.55, 0.506, 0.488, 0.491], "falls to 0.488 to 0.506 from 2x the rows on"),
         ([0.5, 0.498, 0.496, 0.495], "stays at about 0.496 up to 10x the rows"),
         ([0.4, 0.3, 0.2, 0.1], "falls to 0.300 with 2x, 0.200 with 5x and 0.100 with 10x the rows"),
-        ([0.4, 0.3, 0.2, 0.202], "falls to 0.300 with 2x and about 0.201 from 5x the rows on"),
+        ([0.4, 0.3, 0.2, 0.202], "falls to 0.300 with 2x and 0.200 to 0.202 from 5x the rows on"),
         ([0.165, 0.161, 0.206, 0.3], "a rise is a reason to doubt it"),
     ],
 )

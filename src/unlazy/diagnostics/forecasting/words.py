@@ -90,8 +90,8 @@ def growth(best: str, points: Curve) -> str:
     told = [f"{share(points.test_error[i])} with {MULTIPLES[i]:g}x" for i in known[:flat]]
     start = f"{MULTIPLES[known[flat]]:g}x"
     lasting = flat < len(known) - 1
-    last = share(path[-1])
-    told.append(f"about {last} from {start} the rows on" if lasting else f"{last} with {start} the rows")
+    ends = " to ".join(dict.fromkeys((share(values[flat:].min()), share(values[flat:].max()))))
+    told.append(f"{ends} from {start} the rows on" if lasting else f"{ends} with {start} the rows")
     if flat == 0 and abs(path[-1] / now - 1) <= _SAME:
         return f"the error of {best} stays at about {share(path[-1])} up to {farthest} the rows {remark}"
     if all(later < earlier for earlier, later in itertools.pairwise(path)):
