@@ -21,7 +21,10 @@ THEORY = (OWN, "SAM leaves noise alone and lets the signal grow, then descent me
 RADIUS = (OWN, "heuristic for the radius tau_*")
 LEVEL = 0.1
 SQUARE = {"d": np.geomspace(1e3, 1e6, 7).round().tolist(), "signal_norm": (2.0 ** np.arange(-1, 5, 0.5)).tolist()}
-LARGE = {"d": np.geomspace(1e3, 1e6, 20).round().tolist(), "signal_norm": np.geomspace(0.5, 30, 20).round(3).tolist()}
+LARGE = {
+    "d": np.geomspace(1e3, 1e6, 20).round().tolist(),
+    "signal_norm": sorted([*np.geomspace(0.5, 30, 20).round(3).tolist(), 2.0, 4.0]),
+}
 SWITCH: dict[str, Any] = {"d": [1e4, 4e4, 1.6e5, 6.4e5], "sam_time": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]}
 ARMS: dict[str, Any] = {"batch_size": [20, 5], "relative_step_size": [0.25, 0.5], "signal_norm": 3.0}
 
