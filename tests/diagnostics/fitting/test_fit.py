@@ -75,6 +75,14 @@ def test_classes_are_seen_and_their_model_can_be_kept(tmp_path):
     assert found.as_json()["chosen"] == found.chosen
 
 
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_every_method_draws_from_the_seed(kind):
+    for one in candidates(kind, 2, 5):
+        for name, value in one.build().get_params().items():
+            if name.split("__")[-1] == "random_state" and one.name != CONSTANT:
+                assert value == 5, (one.name, name)
+
+
 def test_choice_is_not_flattered_by_the_rows_that_it_was_made_on():
     """Of forty methods that only guess, the best looks good on the rows that chose it, and the choice does not."""
     rng = np.random.default_rng(4)

@@ -45,7 +45,11 @@ def _numbers(random_state: int) -> list[Contender]:
             "kernels whose metric the rows teach",
             lambda: estimators.MetricMachineRegressor(random_state=random_state),
         ),
-        Contender("index", "a curve of one direction", estimators.SingleIndexRegressor),
+        Contender(
+            "index",
+            "a curve of one direction",
+            lambda: estimators.SingleIndexRegressor(random_state=random_state),
+        ),
         Contender(
             "one step", "one large gradient step", lambda: estimators.OneStepRegressor(random_state=random_state)
         ),
