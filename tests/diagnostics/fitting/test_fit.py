@@ -75,6 +75,57 @@ def test_classes_are_seen_and_their_model_can_be_kept(tmp_path):
     assert found.as_json()["chosen"] == found.chosen
 
 
+def graded(n=120):
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame(rng.standard_normal((n, 2)), columns=list("ab"))
+    return frame, np.digitize(frame.a, [-0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("target", "of", "values"),
+    [
+        (lambda grade: grade, np.integer, [0, 1, 2]),
+        (lambda grade: pd.Series(grade, dtype="Int64"), np.integer, [0, 1, 2]),
+        (lambda grade: pd.Series(grade).where(np.arange(len(grade)) % 9 > 0), np.integer, [0, 1, 2]),
+        (lambda grade: grade > 0, np.bool_, [False, True]),
+        (lambda grade: pd.Series(grade > 0).where(np.arange(len(grade)) % 9 > 0), np.bool_, [False, True]),
+        (lambda grade: pd.Categorical(grade), np.integer, [0, 1, 2]),
+        (lambda grade: np.array(["low", "middle", "top"])[grade], str, ["low", "middle", "top"]),
+    ],
+    ids=["int", "Int64", "int with gaps", "bool", "bool with gaps", "categories", "text"],
+)
+@pytest.mark.usefixtures("quick")
+def test_classes_are_predicted_with_the_values_and_the_type_of_the_target(target, of, values, tmp_path):
+    pytest.importorskip("skops")
+    rows, grade = graded()
+    found = fit(rows.assign(grade=target(grade)), "grade", budget=0.0)
+    save_model(found.model, tmp_path / "grade.skops")
+    for model in (found.model, load_model(tmp_path / "grade.skops")):
+        predictions = model.predict(rows)
+        assert isinstance(predictions[0], of)
+        assert np.unique(predictions).tolist() == values
+
+
+def test_rare_classes_are_named_with_their_own_values():
+    rows, grade = graded()
+    grade[:3] = 7
+    assert "fewer than 6 rows are left out: 7" in str(fit(rows.assign(grade=grade), "grade", budget=0.0))
+
+
+def test_texts_among_the_numbers_of_a_target_are_named():
+    frame = bent(60, 10)
+    dirty = frame.y.astype(object).where(np.arange(60) != 4, "unknown")
+    for options, wanted in (({}, "numbers or classes"), ({"kind": "numbers"}, "numbers")):
+        with pytest.raises(InputError) as caught:
+            fit(frame.assign(y=dirty), "y", **options)
+        message = f"target column 'y' must hold {wanted}, got 1 text such as 'unknown' among 59 numbers"
+        assert str(caught.value) == message
+    with pytest.raises(InputError, match="must hold numbers or classes, got numbers as text such as"):
+        fit(frame.assign(y=frame.y.astype(str)), "y")
+    with pytest.raises(InputError, match="rows in classes of at least 6, got 0 rows of 60, with 60 classes such as"):
+        fit(frame.assign(y=dirty), "y", kind="classes")
+
+
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
 def test_every_method_draws_from_the_seed(kind):
     for one in candidates(kind, 2, 5):

@@ -13,6 +13,7 @@ from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.diagnostics.fitting import pages
 from unlazy.diagnostics.fitting.candidates import CLASSES, NUMBERS, candidates
 from unlazy.diagnostics.fitting.contest import Contest, contest, row_losses
+from unlazy.diagnostics.fitting.target import class_target, kind_of, number_target
 from unlazy.diagnostics.table import check_names, check_target_names, read_table
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS = 30
 _FEWEST_OF_CLASS = 6
-# distinct whole numbers up to which a target is one of classes
-_MOST_CLASSES = 10
 _SHUFFLED_ROWS, _SHUFFLES = 500, 3
 _LARGEST_SEED = 2**31 - 1
 
@@ -99,6 +98,8 @@ def fit(
     """
     frame: Any = table if hasattr(table, "columns") else read_table(table)
     check_array("budget", budget, low=0, ndim=0)
+    if kind is not None:
+        check_choice("kind", kind, (NUMBERS, CLASSES))
     check_whole("random_state", random_state, 0, _LARGEST_SEED)
     names = [str(name) for name in frame.columns]
     check_names(names)
@@ -109,12 +110,15 @@ def fit(
     if not known.all():
         notes.append(f"{int((~known).sum())} rows without a target are left out")
     frame = frame[known].reset_index(drop=True)
-    kind = _kind(frame[target]) if kind is None else check_choice("kind", kind, (NUMBERS, CLASSES))
-    values = _target(frame[target], target, kind)
-    if kind == CLASSES:
-        values, frame = _common(values, frame, notes)
     if len(frame) < _FEWEST_ROWS:
         raise InputError(f"the table must have at least {_FEWEST_ROWS} rows with a target, got {len(frame)}")
+    if kind is None:
+        kind = kind_of(frame[target], target)
+    if kind == CLASSES:
+        values = class_target(frame[target], target, not known.all(), notes)
+        values, frame = _common(values, frame, target, notes)
+    else:
+        values = number_target(frame[target], target)
     levels = len(np.unique(values))
     if levels < 2:
         raise InputError(f"target column {target!r} is constant: {values[0].item()!r:.40} in every row")
@@ -145,36 +149,18 @@ def fit(
     )
 
 
-def _kind(column: pd.Series) -> str:
-    from pandas.api import types
-
-    if not types.is_numeric_dtype(column) or types.is_bool_dtype(column):
-        return CLASSES
-    distinct = np.unique(column.to_numpy(np.float64))
-    few = len(distinct) <= _MOST_CLASSES and np.isfinite(distinct).all()
-    return CLASSES if few and np.all(distinct == np.round(distinct)) else NUMBERS
-
-
-def _target(column: pd.Series, name: str, kind: str) -> np.ndarray:
-    if kind == CLASSES:
-        return column.astype(str).to_numpy(dtype=str)
-    try:
-        numbers = column.to_numpy(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"target column {name!r} must hold numbers, got {column.iloc[0]!r:.40}: say kind classes"
-        ) from None
-    if not np.isfinite(numbers).all():
-        raise InputError(f"target column {name!r} must be finite, got {numbers[~np.isfinite(numbers)][0]:g}")
-    return numbers
-
-
-def _common(values: np.ndarray, frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, pd.DataFrame]:
+def _common(values: np.ndarray, frame: pd.DataFrame, name: str, notes: list[str]) -> tuple[np.ndarray, pd.DataFrame]:
     """Without classes that are too rare to be in every fold."""
     levels, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     kept = counts >= _FEWEST_OF_CLASS
     if kept.all():
         return values, frame
+    if kept[places].sum() < _FEWEST_ROWS:
+        raise InputError(
+            f"target column {name!r} must have at least {_FEWEST_ROWS} rows in classes of at least {_FEWEST_OF_CLASS}, "
+            f"got {kept[places].sum()} rows of {len(values)}, with {len(levels)} classes such as "
+            f"{values[0].item()!r:.40}"
+        )
     few = ", ".join(map(repr, levels[~kept][:5].tolist()))
     notes.append(f"rows of classes with fewer than {_FEWEST_OF_CLASS} rows are left out: {few}")
     return values[kept[places]], frame[kept[places]].reset_index(drop=True)
