@@ -109,7 +109,7 @@ def test_classes_are_predicted_with_the_values_and_the_type_of_the_target(target
 def test_rare_classes_are_named_with_their_own_values():
     rows, grade = graded()
     grade[:3] = 7
-    assert "fewer than 6 rows are left out: 7" in str(fit(rows.assign(grade=grade), "grade", budget=0.0))
+    assert "fewer than 6 different rows are left out: 7" in str(fit(rows.assign(grade=grade), "grade", budget=0.0))
 
 
 def test_texts_among_the_numbers_of_a_target_are_named():
@@ -122,7 +122,7 @@ def test_texts_among_the_numbers_of_a_target_are_named():
         assert str(caught.value) == message
     with pytest.raises(InputError, match="must hold numbers or classes, got numbers as text such as"):
         fit(frame.assign(y=frame.y.astype(str)), "y")
-    with pytest.raises(InputError, match="rows in classes of at least 6, got 0 rows of 60, with 60 classes such as"):
+    with pytest.raises(InputError, match="got 0 rows in 0 such classes, of 60 classes such as"):
         fit(frame.assign(y=dirty), "y", kind="classes")
 
 
@@ -147,9 +147,9 @@ def test_choice_is_not_flattered_by_the_rows_that_it_was_made_on():
             return rng.standard_normal(len(X))
 
     tried = [Contender(f"guess {i}", "chance", Guess) for i in range(40)]
-    excess = []
+    excess, table = [], (pd.DataFrame({"a": target}), target, np.arange(60))
     for seed in range(20):
-        found = contest.contest(tried, pd.DataFrame({"a": target}), target, "numbers", 60.0, seed, lambda _: None)
+        found = contest.contest(tried, *table, "numbers", 60.0, seed, lambda _: None)
         assert min(one.losses.mean() for one in found.results) < found.choice_losses.mean()
         excess.append(found.choice_losses.mean() - (target.var() + target.mean() ** 2 + 1))
     # a guess misses by var y + 1
@@ -164,6 +164,59 @@ def test_a_simple_method_is_left_only_for_a_clear_gain():
     assert chosen(names, np.array([base + 1, base, base - 0.001 + noise - noise.mean()])) == LINEAR
     assert chosen(names, np.array([base + 1, base, base - 0.1 + noise])) == "other"
     assert chosen(names, np.array([base, base + 0.1, base + 0.1])) == CONSTANT
+
+
+def nearest(monkeypatch, kind):
+    """A contest of the constant and of a method that only remembers."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+    constant, memory = (
+        (DummyRegressor, KNeighborsRegressor)
+        if kind == "numbers"
+        else (lambda: DummyClassifier(strategy="prior"), KNeighborsClassifier)
+    )
+    tried = [Contender(CONSTANT, "mean", constant), Contender("memory", "the nearest row", lambda: memory(1))]
+    monkeypatch.setattr(answer, "candidates", lambda *_: tried)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+@pytest.mark.parametrize("rows", [150, 1200])
+def test_copies_of_rows_are_no_unseen_rows(monkeypatch, kind, rows):
+    nearest(monkeypatch, kind)
+    rng = np.random.default_rng(11)
+    frame = pd.DataFrame(rng.standard_normal((rows, 3)), columns=list("abc"))
+    frame["y"] = rng.standard_normal(rows) if kind == "numbers" else rng.integers(0, 2, rows)
+    twice = pd.concat([frame, frame.sample(frac=1, random_state=0)], ignore_index=True)
+    found = fit(twice, "y")
+    assert found.n == 2 * rows
+    assert f"{rows} of {2 * rows} rows repeat the inputs of another one" in found.notes[-1]
+    # noise that was remembered is worse than the constant
+    assert found.scores["memory"].value < -0.2
+    assert "repeat" not in str(fit(frame, "y"))
+
+
+def test_equal_rows_of_a_table_of_few_values_are_separate_rows():
+    rng = np.random.default_rng(12)
+    frame = pd.DataFrame({"a": rng.integers(0, 3, 300), "b": rng.integers(0, 2, 300)})
+    frame["y"] = frame.a + frame.b + rng.standard_normal(300)
+    found = fit(frame, "y", budget=0.0)
+    assert "with 6 different inputs they are taken for separate rows" in found.notes[-1]
+    assert 0.2 < found.score.value < 0.7
+
+
+def test_fit_tells_what_was_done_to_the_columns_as_forecast_does():
+    from unlazy.diagnostics import forecast
+
+    frame = bent(60, 13).assign(id=[f"row {i}" for i in range(60)], one=1.0)
+    frame.loc[3, "a"] = np.inf
+    told = fit(frame, "y", budget=0.0).notes
+    assert told == forecast(frame, "y", kernel="ridge").table.notes
+    assert [note.split(":")[0] for note in told][:3] == [
+        "infinite values count as gaps",
+        "columns that are constant are left out",
+        "columns that hold a different text in most rows are left out",
+    ]
 
 
 def test_budget_ends_the_contest_and_says_so():

@@ -13,8 +13,9 @@ from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.diagnostics.fitting import pages
 from unlazy.diagnostics.fitting.candidates import CLASSES, NUMBERS, candidates
 from unlazy.diagnostics.fitting.contest import Contest, contest, row_losses
+from unlazy.diagnostics.fitting.repeats import equal_rows, held_together
 from unlazy.diagnostics.fitting.target import class_target, kind_of, number_target
-from unlazy.diagnostics.table import check_names, check_target_names, read_table
+from unlazy.diagnostics.table import check_names, check_target_names, input_encoder, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +89,7 @@ def fit(
 
     Linear models, boosted trees and the project's estimators are compared on held-out rows: three folds of up to 2000
     rows, one quarter (at most 10,000) of more. A linear model is kept unless another is better by a standard error.
+    Rows with equal inputs are held out together and judged once; classes are predicted with the target's own values.
 
     Parameters
     ----------
@@ -112,28 +114,31 @@ def fit(
     frame = frame[known].reset_index(drop=True)
     if len(frame) < _FEWEST_ROWS:
         raise InputError(f"the table must have at least {_FEWEST_ROWS} rows with a target, got {len(frame)}")
-    if kind is None:
-        kind = kind_of(frame[target], target)
+    kind = kind or kind_of(frame[target], target)
     if kind == CLASSES:
         values = class_target(frame[target], target, not known.all(), notes)
-        values, frame = _common(values, frame, target, notes)
     else:
         values = number_target(frame[target], target)
-    levels = len(np.unique(values))
-    if levels < 2:
+    if len(np.unique(values)) < 2:
         raise InputError(f"target column {target!r} is constant: {values[0].item()!r:.40} in every row")
     inputs = frame.drop(columns=[target])
-    if not inputs.shape[1]:
-        raise InputError("the table has no column to learn from besides the target")
+    encoder = input_encoder(inputs)
+    same = equal_rows(encoder.transform(inputs))
+    if kind == CLASSES:
+        kept = _common(values, same, target, notes)
+        values, inputs, same = values[kept], inputs[kept].reset_index(drop=True), same[kept]
+    same, repeats = held_together(same, values, _FEWEST_OF_CLASS if kind == CLASSES else 0)
+    notes += [*encoder.notes(), *repeats]
     said = progress or (lambda _: None)
-    found = contest(candidates(kind, levels, random_state), inputs, values, kind, budget, random_state, said)
+    tried = candidates(kind, len(np.unique(values)), random_state)
+    found = contest(tried, inputs, values, same, kind, budget, random_state, said)
     said(f"{found.chosen}: all rows")
     best = next(one for one in found.results if one.candidate.name == found.chosen)
     base = found.results[0].losses
     return FittedTable(
         target=target,
         kind=kind,
-        n=len(frame),
+        n=len(values),
         model=best.candidate.build().fit(inputs, values),
         chosen=found.chosen,
         score=_score(found.choice_losses, base),
@@ -149,21 +154,22 @@ def fit(
     )
 
 
-def _common(values: np.ndarray, frame: pd.DataFrame, name: str, notes: list[str]) -> tuple[np.ndarray, pd.DataFrame]:
-    """Without classes that are too rare to be in every fold."""
-    levels, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    kept = counts >= _FEWEST_OF_CLASS
-    if kept.all():
-        return values, frame
-    if kept[places].sum() < _FEWEST_ROWS:
+def _common(values: np.ndarray, same: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
+    """Whether each row is of a class with enough different inputs to be in every fold."""
+    levels, places = np.unique(values, return_inverse=True)
+    pairs = np.unique(np.column_stack([places, same]), axis=0)
+    enough = np.bincount(pairs[:, 0], minlength=len(levels)) >= _FEWEST_OF_CLASS
+    kept = enough[places]
+    if kept.sum() < _FEWEST_ROWS or enough.sum() < 2:
         raise InputError(
-            f"target column {name!r} must have at least {_FEWEST_ROWS} rows in classes of at least {_FEWEST_OF_CLASS}, "
-            f"got {kept[places].sum()} rows of {len(values)}, with {len(levels)} classes such as "
-            f"{values[0].item()!r:.40}"
+            f"target column {name!r} must have at least {_FEWEST_ROWS} rows in at least 2 classes of at least "
+            f"{_FEWEST_OF_CLASS} different rows, got {kept.sum()} rows in {enough.sum()} such classes, of "
+            f"{len(levels)} classes such as {values[0].item()!r:.40}"
         )
-    few = ", ".join(map(repr, levels[~kept][:5].tolist()))
-    notes.append(f"rows of classes with fewer than {_FEWEST_OF_CLASS} rows are left out: {few}")
-    return values[kept[places]], frame[kept[places]].reset_index(drop=True)
+    if not enough.all():
+        few = ", ".join(map(repr, levels[~enough][:5].tolist()))
+        notes.append(f"rows of classes with fewer than {_FEWEST_OF_CLASS} different rows are left out: {few}")
+    return kept
 
 
 def _score(losses: np.ndarray, base: np.ndarray) -> ExplainedShare:

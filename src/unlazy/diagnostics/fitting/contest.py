@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, NUMBERS, Contender
+from unlazy.diagnostics.fitting.repeats import judged_rows, with_copies
 from unlazy.estimators.common.gate import is_gain
 
 _MOST_FOR_FOLDS, _FOLDS = 2000, 3
@@ -47,13 +48,17 @@ def contest(
     tried: Sequence[Contender],
     inputs: Any,
     target: np.ndarray,
+    same: np.ndarray,
     kind: str,
     budget: float,
     random_state: int,
     progress: Callable[[str], None],
 ) -> Contest:
-    """Try one method after the other until the seconds of the budget are over; the first two are always tried."""
-    folds = _folds(target, kind, random_state)
+    """Try one method after the other until the seconds of the budget are over; the first two are always tried.
+
+    Rows that share a number of `same` are held out together, and the first of them is judged.
+    """
+    folds = _folds(target, same, kind, random_state)
     held = np.concatenate([test for _, test in folds])
     begin, results, skipped = time.perf_counter(), [], {}
     for number, candidate in enumerate(tried):
@@ -119,16 +124,18 @@ def _judged(
     return HeldOutResult(candidate, found, missed, time.perf_counter() - begin, model)
 
 
-def _folds(target: np.ndarray, kind: str, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds(target: np.ndarray, same: np.ndarray, kind: str, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Three folds of few rows; of many, one part that is held out. Every class is in every part."""
     from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-    n = len(target)
-    if n <= _MOST_FOR_FOLDS:
+    judged = judged_rows(same)
+    labels = target[judged]
+    if len(target) <= _MOST_FOR_FOLDS:
         splitter = (KFold if kind == NUMBERS else StratifiedKFold)(_FOLDS, shuffle=True, random_state=random_state)
-        return list(splitter.split(np.zeros(n), target))
-    held = min(int(_HELD_OUT * n), _MOST_HELD_OUT)
-    parts = train_test_split(
-        np.arange(n), test_size=held, random_state=random_state, stratify=target if kind == CLASSES else None
-    )
-    return [(np.sort(parts[0]), np.sort(parts[1]))]
+        parts = list(splitter.split(judged, labels))
+    else:
+        held = min(int(_HELD_OUT * len(judged)), _MOST_HELD_OUT)
+        stratify = labels if kind == CLASSES else None
+        pair = train_test_split(np.arange(len(judged)), test_size=held, random_state=random_state, stratify=stratify)
+        parts = [(pair[0], np.sort(pair[1]))]
+    return [(with_copies(judged[train], same), judged[test]) for train, test in parts]
