@@ -219,6 +219,45 @@ def test_fit_tells_what_was_done_to_the_columns_as_forecast_does():
     ]
 
 
+@pytest.mark.parametrize(
+    ("chosen_one", "score", "gain", "start"),
+    [
+        ("metric machine", (0.62, 0.55, 0.69), (0.3, 0.2, 0.4), "The method 'metric machine' predicts y best: "),
+        ("boosting", (0.62, 0.55, 0.69), (0.3, 0.2, 0.4), "Boosting predicts y best: "),
+        ("boosting", (0.62, 0.55, 0.69), (0.01, -0.1, 0.1), "Boosting was chosen for y, but a linear model may be as"),
+        ("metric machine", (0.03, -0.13, 0.18), (-0.08, -0.2, 0.1), "Nothing predicts y surely: the method 'metric "),
+        (LINEAR, (0.1, 0.05, 0.15), None, "A linear model predicts y as well as any other, up to chance: "),
+        (LINEAR, (0.1, -0.05, 0.15), None, "Nothing predicts y surely: a linear model "),
+        (CONSTANT, (0.0, 0.0, 0.0), None, "These rows do not tell "),
+    ],
+)
+def test_the_sentence_is_no_surer_than_the_intervals(chosen_one, score, gain, start):
+    share = answer.ExplainedShare
+    own = {CONSTANT: 0.0, LINEAR: 0.11, "boosting": 0.6, "metric machine": 0.64}
+    found = answer.FittedTable(
+        target="y",
+        kind="numbers",
+        n=100,
+        model=None,
+        chosen=chosen_one,
+        score=share(*score),
+        gain=None if gain is None else share(*gain),
+        scores={name: share(value, value - 0.1, value + 0.1) for name, value in own.items()},
+        errors=dict.fromkeys(own, 1.0),
+        seconds=dict.fromkeys(own, 1.0),
+        skipped={},
+        importances={},
+        notes=(),
+    )
+    said = found.as_json()["sentences"][0]
+    assert said.startswith(start)
+    assert ("best" in said) == (score[1] > 0 and gain is not None and gain[1] > 0)
+    if chosen_one != CONSTANT:
+        # methods are compared by their own scores, and the choice has its own interval
+        assert f"explains {own[chosen_one]:.0%} of the variance of rows it has not seen, against " in said
+        assert f"what was chosen explains {score[0]:.0%} ({score[1]:.0%} to {score[2]:.0%})" in said
+
+
 def test_budget_ends_the_contest_and_says_so():
     frame = bent(60, 6)
     found = fit(frame, "y", budget=0.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.diagnostics.fitting import pages
-from unlazy.diagnostics.fitting.candidates import CLASSES, NUMBERS, candidates
+from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, NUMBERS, candidates
 from unlazy.diagnostics.fitting.contest import Contest, contest, row_losses
 from unlazy.diagnostics.fitting.repeats import equal_rows, held_together
 from unlazy.diagnostics.fitting.target import class_target, kind_of, number_target
@@ -52,6 +52,8 @@ class FittedTable:
     model: Any
     chosen: str
     score: ExplainedShare
+    gain: ExplainedShare | None
+    """By how much `score` exceeds that of a linear model on the same rows; None where a simple model is chosen."""
     scores: dict[str, ExplainedShare]
     errors: dict[str, float]
     """Root mean squared errors, or shares of wrong classes."""
@@ -142,6 +144,7 @@ def fit(
         model=best.candidate.build().fit(inputs, values),
         chosen=found.chosen,
         score=_score(found.choice_losses, base),
+        gain=_gain(found, base),
         scores={one.candidate.name: _score(one.losses, base) for one in found.results},
         errors={
             one.candidate.name: float(np.mean(one.wrong) if kind == CLASSES else np.sqrt(np.mean(one.losses)))
@@ -180,6 +183,18 @@ def _score(losses: np.ndarray, base: np.ndarray) -> ExplainedShare:
     return ExplainedShare(float(value), float(value - spread), float(value + spread))
 
 
+def _gain(found: Contest, base: np.ndarray) -> ExplainedShare | None:
+    linear = next((one.losses for one in found.results if one.candidate.name == LINEAR), None)
+    if linear is None or found.chosen in (CONSTANT, LINEAR):
+        return None
+    return _mean((linear - found.choice_losses) / base.mean())
+
+
+def _mean(values: np.ndarray) -> ExplainedShare:
+    mean, spread = float(values.mean()), 1.96 * float(values.std(ddof=1)) / np.sqrt(len(values))
+    return ExplainedShare(mean, float(mean - spread), float(mean + spread))
+
+
 def _importances(
     found: Contest, inputs: Any, target: np.ndarray, kind: str, random_state: int
 ) -> dict[str, ExplainedShare]:
@@ -197,9 +212,5 @@ def _importances(
             shuffled = here.copy()
             shuffled[name] = here[name].to_numpy()[random.permutation(len(here))]
             rises.append(row_losses(best.model, shuffled, truth, kind) - before)
-        rise = np.mean(rises, axis=0) / base
-        spread = 1.96 * rise.std(ddof=1) / np.sqrt(len(rise))
-        importances[str(name)] = ExplainedShare(
-            float(rise.mean()), float(rise.mean() - spread), float(rise.mean() + spread)
-        )
+        importances[str(name)] = _mean(np.mean(rises, axis=0) / base)
     return dict(sorted(importances.items(), key=lambda pair: -pair[1].value))
