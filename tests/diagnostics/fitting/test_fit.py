@@ -1,5 +1,8 @@
 """One door for a table: the choice on tables whose answer is known, honest scores, files and bad input."""
 
+import signal
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -263,6 +266,34 @@ def test_budget_ends_the_contest_and_says_so():
     found = fit(frame, "y", budget=0.0)
     assert set(found.scores) == {CONSTANT, LINEAR}
     assert "budget" in found.skipped["metric machine"]
+
+
+def test_a_method_that_outlasts_the_budget_is_broken_off_or_left_out():
+    class Slow:
+        def fit(self, X, y):
+            until = time.perf_counter() + 20
+            while time.perf_counter() < until:
+                time.sleep(0.01)
+
+    guess = [one for one in candidates("numbers", 0, 0) if one.name in (CONSTANT, LINEAR)]
+    tried = [*guess, Contender("slow", "", Slow), Contender("expected", "", Slow, lambda rows, columns: 10.0 * rows)]
+    frame = bent(60, 14)
+    begin = time.perf_counter()
+    table = frame.drop(columns="y"), frame.y.to_numpy(), np.arange(60)
+    found = contest.contest(tried, *table, "numbers", 2.0, 0, lambda _: None)
+    assert time.perf_counter() - begin < 5
+    assert [one.candidate.name for one in found.results] == [CONSTANT, LINEAR]
+    assert "too few: given up after" in found.skipped["slow"]
+    # four fits to 40 rows of 10 s each
+    assert "about 1600 s are expected" in found.skipped["expected"]
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_no_method_computes_a_certificate_that_the_contest_does_not_use(kind):
+    (network,) = [one for one in candidates(kind, 2, 0) if one.name == "mean field"]
+    assert not network.build().certificate
+    assert network.seconds(100, 5) < network.seconds(100, 200) < network.seconds(8000, 200)
 
 
 @pytest.mark.parametrize(
