@@ -359,7 +359,7 @@ def fit_(
     data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="what to predict")],
     kind: Annotated[str | None, typer.Option(help="numbers or classes; decided by the column if not given")] = None,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="after it no further method is begun: 90s, 5m")] = "5m",
+    budget: Annotated[str, typer.Option(metavar="TIME", help="slow methods are left out: 90s, 5m")] = "5m",
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of folds and methods")] = 0,
     save: Annotated[Path | None, typer.Option(metavar="FILE.skops", help="write the chosen model")] = None,
     explain: Annotated[Path | None, typer.Option(metavar="FILE.html", help="write the report as a page")] = None,

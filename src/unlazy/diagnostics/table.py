@@ -21,6 +21,8 @@ from unlazy.words import first_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unlazy.data.table_encoder import TableEncoder
+
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _FEWEST_ROWS = 10
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -183,8 +185,6 @@ def learning_table(frame: pd.DataFrame, target: str | Sequence[str]) -> Learning
 
     Rows without a target are left out.
     """
-    from unlazy.data.table_encoder import TableEncoder
-
     names = [target] if isinstance(target, str) else list(target)
     check_names(list(frame.columns))
     check_target_names(names, list(frame.columns))
@@ -203,17 +203,24 @@ def learning_table(frame: pd.DataFrame, target: str | Sequence[str]) -> Learning
             raise InputError(f"target column {name!r} is constant: {_shown(frame[name].iloc[0])} in every row")
         notes += _class_notes(name, values, classes.get(name))
     inputs = frame.drop(columns=names)
-    encoder = TableEncoder()
-    try:
-        encoder.fit(inputs)
-    except ValueError:
-        if inputs.shape[1] and len(encoder.left_out_) < inputs.shape[1]:
-            raise
-        raise InputError("the table has no column to learn from besides the target") from None
+    encoder = input_encoder(inputs)
     columns = tuple(encoder.get_feature_names_out())
     sources = tuple(str(inputs.columns[place]) for place in encoder.sources_)
     notes += encoder.notes()
     return LearningTable(encoder.transform(inputs), targets, columns, sources, classes, tuple(notes))
+
+
+def input_encoder(inputs: pd.DataFrame) -> TableEncoder:
+    """The encoder of the columns to learn from, of which there must be one."""
+    from unlazy.data.table_encoder import TableEncoder
+
+    encoder = TableEncoder()
+    try:
+        return encoder.fit(inputs)
+    except ValueError:
+        if inputs.shape[1] and len(encoder.left_out_) < inputs.shape[1]:
+            raise
+        raise InputError("the table has no column to learn from besides the target") from None
 
 
 def _class_notes(name: str, values: np.ndarray, classes: tuple[str, str] | None) -> list[str]:

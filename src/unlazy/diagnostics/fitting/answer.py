@@ -11,9 +11,11 @@ import numpy as np
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.diagnostics.fitting import pages
-from unlazy.diagnostics.fitting.candidates import CLASSES, NUMBERS, candidates
+from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, NUMBERS, candidates
 from unlazy.diagnostics.fitting.contest import Contest, contest, row_losses
-from unlazy.diagnostics.table import check_names, check_target_names, read_table
+from unlazy.diagnostics.fitting.repeats import equal_rows, held_together
+from unlazy.diagnostics.fitting.target import class_target, kind_of, number_target
+from unlazy.diagnostics.table import check_names, check_target_names, input_encoder, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS = 30
 _FEWEST_OF_CLASS = 6
-# distinct whole numbers up to which a target is one of classes
-_MOST_CLASSES = 10
 _SHUFFLED_ROWS, _SHUFFLES = 500, 3
 _LARGEST_SEED = 2**31 - 1
 
@@ -52,6 +52,8 @@ class FittedTable:
     model: Any
     chosen: str
     score: ExplainedShare
+    gain: ExplainedShare | None
+    """By how much `score` exceeds that of a linear model on the same rows; None where a simple model is chosen."""
     scores: dict[str, ExplainedShare]
     errors: dict[str, float]
     """Root mean squared errors, or shares of wrong classes."""
@@ -89,16 +91,19 @@ def fit(
 
     Linear models, boosted trees and the project's estimators are compared on held-out rows: three folds of up to 2000
     rows, one quarter (at most 10,000) of more. A linear model is kept unless another is better by a standard error.
+    Rows with equal inputs are held out together and judged once; classes are predicted with the target's own values.
 
     Parameters
     ----------
     table : DataFrame, or the path of a CSV, TSV or Parquet file; text, dates and gaps as they are
     kind : "numbers" or "classes"; by default classes are texts, switches, and up to 10 different whole numbers
-    budget : seconds after which no further method is begun
+    budget : seconds; a method that will not be done in them is left out or broken off, and a note says so
     progress : called with a line before each method
     """
     frame: Any = table if hasattr(table, "columns") else read_table(table)
     check_array("budget", budget, low=0, ndim=0)
+    if kind is not None:
+        check_choice("kind", kind, (NUMBERS, CLASSES))
     check_whole("random_state", random_state, 0, _LARGEST_SEED)
     names = [str(name) for name in frame.columns]
     check_names(names)
@@ -109,30 +114,37 @@ def fit(
     if not known.all():
         notes.append(f"{int((~known).sum())} rows without a target are left out")
     frame = frame[known].reset_index(drop=True)
-    kind = _kind(frame[target]) if kind is None else check_choice("kind", kind, (NUMBERS, CLASSES))
-    values = _target(frame[target], target, kind)
-    if kind == CLASSES:
-        values, frame = _common(values, frame, notes)
     if len(frame) < _FEWEST_ROWS:
         raise InputError(f"the table must have at least {_FEWEST_ROWS} rows with a target, got {len(frame)}")
-    levels = len(np.unique(values))
-    if levels < 2:
+    kind = kind or kind_of(frame[target], target)
+    if kind == CLASSES:
+        values = class_target(frame[target], target, not known.all(), notes)
+    else:
+        values = number_target(frame[target], target)
+    if len(np.unique(values)) < 2:
         raise InputError(f"target column {target!r} is constant: {values[0].item()!r:.40} in every row")
     inputs = frame.drop(columns=[target])
-    if not inputs.shape[1]:
-        raise InputError("the table has no column to learn from besides the target")
+    encoder = input_encoder(inputs)
+    same = equal_rows(encoder.transform(inputs))
+    if kind == CLASSES:
+        kept = _common(values, same, target, notes)
+        values, inputs, same = values[kept], inputs[kept].reset_index(drop=True), same[kept]
+    same, repeats = held_together(same, values, _FEWEST_OF_CLASS if kind == CLASSES else 0)
+    notes += [*encoder.notes(), *repeats]
     said = progress or (lambda _: None)
-    found = contest(candidates(kind, levels, random_state), inputs, values, kind, budget, random_state, said)
+    tried = candidates(kind, len(np.unique(values)), random_state)
+    found = contest(tried, inputs, values, same, kind, budget, random_state, said)
     said(f"{found.chosen}: all rows")
     best = next(one for one in found.results if one.candidate.name == found.chosen)
     base = found.results[0].losses
     return FittedTable(
         target=target,
         kind=kind,
-        n=len(frame),
+        n=len(values),
         model=best.candidate.build().fit(inputs, values),
         chosen=found.chosen,
         score=_score(found.choice_losses, base),
+        gain=_gain(found, base),
         scores={one.candidate.name: _score(one.losses, base) for one in found.results},
         errors={
             one.candidate.name: float(np.mean(one.wrong) if kind == CLASSES else np.sqrt(np.mean(one.losses)))
@@ -145,39 +157,22 @@ def fit(
     )
 
 
-def _kind(column: pd.Series) -> str:
-    from pandas.api import types
-
-    if not types.is_numeric_dtype(column) or types.is_bool_dtype(column):
-        return CLASSES
-    distinct = np.unique(column.to_numpy(np.float64))
-    few = len(distinct) <= _MOST_CLASSES and np.isfinite(distinct).all()
-    return CLASSES if few and np.all(distinct == np.round(distinct)) else NUMBERS
-
-
-def _target(column: pd.Series, name: str, kind: str) -> np.ndarray:
-    if kind == CLASSES:
-        return column.astype(str).to_numpy(dtype=str)
-    try:
-        numbers = column.to_numpy(np.float64)
-    except (TypeError, ValueError):
+def _common(values: np.ndarray, same: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
+    """Whether each row is of a class with enough different inputs to be in every fold."""
+    levels, places = np.unique(values, return_inverse=True)
+    pairs = np.unique(np.column_stack([places, same]), axis=0)
+    enough = np.bincount(pairs[:, 0], minlength=len(levels)) >= _FEWEST_OF_CLASS
+    kept = enough[places]
+    if kept.sum() < _FEWEST_ROWS or enough.sum() < 2:
         raise InputError(
-            f"target column {name!r} must hold numbers, got {column.iloc[0]!r:.40}: say kind classes"
-        ) from None
-    if not np.isfinite(numbers).all():
-        raise InputError(f"target column {name!r} must be finite, got {numbers[~np.isfinite(numbers)][0]:g}")
-    return numbers
-
-
-def _common(values: np.ndarray, frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, pd.DataFrame]:
-    """Without classes that are too rare to be in every fold."""
-    levels, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    kept = counts >= _FEWEST_OF_CLASS
-    if kept.all():
-        return values, frame
-    few = ", ".join(map(repr, levels[~kept][:5].tolist()))
-    notes.append(f"rows of classes with fewer than {_FEWEST_OF_CLASS} rows are left out: {few}")
-    return values[kept[places]], frame[kept[places]].reset_index(drop=True)
+            f"target column {name!r} must have at least {_FEWEST_ROWS} rows in at least 2 classes of at least "
+            f"{_FEWEST_OF_CLASS} different rows, got {kept.sum()} rows in {enough.sum()} such classes, of "
+            f"{len(levels)} classes such as {values[0].item()!r:.40}"
+        )
+    if not enough.all():
+        few = ", ".join(map(repr, levels[~enough][:5].tolist()))
+        notes.append(f"rows of classes with fewer than {_FEWEST_OF_CLASS} different rows are left out: {few}")
+    return kept
 
 
 def _score(losses: np.ndarray, base: np.ndarray) -> ExplainedShare:
@@ -188,10 +183,24 @@ def _score(losses: np.ndarray, base: np.ndarray) -> ExplainedShare:
     return ExplainedShare(float(value), float(value - spread), float(value + spread))
 
 
+def _gain(found: Contest, base: np.ndarray) -> ExplainedShare | None:
+    linear = next((one.losses for one in found.results if one.candidate.name == LINEAR), None)
+    if linear is None or found.chosen in (CONSTANT, LINEAR):
+        return None
+    return _mean((linear - found.choice_losses) / base.mean())
+
+
+def _mean(values: np.ndarray) -> ExplainedShare:
+    mean, spread = float(values.mean()), 1.96 * float(values.std(ddof=1)) / np.sqrt(len(values))
+    return ExplainedShare(mean, float(mean - spread), float(mean + spread))
+
+
 def _importances(
     found: Contest, inputs: Any, target: np.ndarray, kind: str, random_state: int
 ) -> dict[str, ExplainedShare]:
     """By how much the score falls when a column is shuffled among held-out rows, with the interval over rows."""
+    import pandas as pd
+
     best = next(one for one in found.results if one.candidate.name == found.chosen)
     random = np.random.default_rng(random_state)
     rows = found.last_fold[random.permutation(len(found.last_fold))[:_SHUFFLED_ROWS]]
@@ -200,14 +209,10 @@ def _importances(
 
     before, importances = row_losses(best.model, here, truth, kind), {}
     for name in here.columns:
-        rises = []
-        for _ in range(_SHUFFLES):
-            shuffled = here.copy()
-            shuffled[name] = here[name].to_numpy()[random.permutation(len(here))]
-            rises.append(row_losses(best.model, shuffled, truth, kind) - before)
-        rise = np.mean(rises, axis=0) / base
-        spread = 1.96 * rise.std(ddof=1) / np.sqrt(len(rise))
-        importances[str(name)] = ExplainedShare(
-            float(rise.mean()), float(rise.mean() - spread), float(rise.mean() + spread)
-        )
+        # all shuffles in one call: encoding a row costs less than encoding a table
+        shuffled = pd.concat([here] * _SHUFFLES, ignore_index=True)
+        orders = np.concatenate([random.permutation(len(here)) for _ in range(_SHUFFLES)])
+        shuffled[name] = here[name].to_numpy()[orders]
+        after = row_losses(best.model, shuffled, np.tile(truth, _SHUFFLES), kind).reshape(_SHUFFLES, -1)
+        importances[str(name)] = _mean((after.mean(axis=0) - before) / base)
     return dict(sorted(importances.items(), key=lambda pair: -pair[1].value))

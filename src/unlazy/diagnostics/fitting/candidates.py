@@ -20,6 +20,8 @@ class Contender(NamedTuple):
     """In words."""
     build: Callable[[], Any]
     """An estimator of scikit-learn that takes a DataFrame as it is."""
+    seconds: Callable[[int, int], float] | None = None
+    """About how long a fit to so many rows and columns takes, of what cannot be broken off."""
 
 
 def candidates(kind: str, classes: int, random_state: int) -> list[Contender]:
@@ -45,14 +47,19 @@ def _numbers(random_state: int) -> list[Contender]:
             "kernels whose metric the rows teach",
             lambda: estimators.MetricMachineRegressor(random_state=random_state),
         ),
-        Contender("index", "a curve of one direction", estimators.SingleIndexRegressor),
+        Contender(
+            "index",
+            "a curve of one direction",
+            lambda: estimators.SingleIndexRegressor(random_state=random_state),
+        ),
         Contender(
             "one step", "one large gradient step", lambda: estimators.OneStepRegressor(random_state=random_state)
         ),
         Contender(
             "mean field",
             "a wide network trained with noise",
-            lambda: estimators.MeanFieldRegressor(random_state=random_state),
+            lambda: estimators.MeanFieldRegressor(certificate=False, random_state=random_state),
+            _mean_field_seconds,
         ),
     ]
 
@@ -83,10 +90,16 @@ def _classes(classes: int, random_state: int) -> list[Contender]:
             Contender(
                 "mean field",
                 "a wide network trained with noise",
-                lambda: estimators.MeanFieldClassifier(random_state=random_state),
+                lambda: estimators.MeanFieldClassifier(certificate=False, random_state=random_state),
+                _mean_field_seconds,
             )
         )
     return found
+
+
+def _mean_field_seconds(rows: int, columns: int) -> float:
+    """Compilation, neurons at rows, and noise; on two cores, without a certificate, which predictions do not need."""
+    return 2 + min(rows, 8000) * (columns + 50) / 10_000 + columns / 25
 
 
 def _encoded(model: Any) -> Any:

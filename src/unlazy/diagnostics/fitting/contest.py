@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, NUMBERS, Contender
+from unlazy.diagnostics.fitting.repeats import judged_rows, with_copies
+from unlazy.diagnostics.fitting.time_limit import OutOfTimeError, time_limit
 from unlazy.estimators.common.gate import is_gain
 
 _MOST_FOR_FOLDS, _FOLDS = 2000, 3
@@ -47,25 +50,28 @@ def contest(
     tried: Sequence[Contender],
     inputs: Any,
     target: np.ndarray,
+    same: np.ndarray,
     kind: str,
     budget: float,
     random_state: int,
     progress: Callable[[str], None],
 ) -> Contest:
-    """Try one method after the other until the seconds of the budget are over; the first two are always tried."""
-    folds = _folds(target, kind, random_state)
+    """Try one method after the other within the seconds of the budget; the first two are always tried.
+
+    Rows that share a number of `same` are held out together, and the first of them is judged.
+    """
+    folds = _folds(target, same, kind, random_state)
     held = np.concatenate([test for _, test in folds])
-    begin, results, skipped = time.perf_counter(), [], {}
+    end, results, skipped = time.perf_counter() + budget, [], {}
     for number, candidate in enumerate(tried):
         progress(f"{candidate.name}: {candidate.what} ({number + 1} of {len(tried)})")
-        if time.perf_counter() - begin > budget and number > 1:
-            skipped[candidate.name] = f"the budget of {budget:g} s was spent"
-            continue
         try:
             # what a method says of its settings is no help to whom compares several
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                results.append(_judged(candidate, inputs, target, kind, folds))
+                results.append(_judged(candidate, inputs, target, kind, folds, end if number > 1 else np.inf))
+        except _NoTimeError as error:
+            skipped[candidate.name] = f"the budget of {budget:g} s {error}"
         except (ValueError, np.linalg.LinAlgError) as error:
             # a method that cannot take this table must not cost the others
             skipped[candidate.name] = str(error).splitlines()[0]
@@ -101,17 +107,40 @@ def row_losses(model: Any, rows: Any, truth: np.ndarray, kind: str) -> np.ndarra
     return -np.log(shares[np.arange(len(truth)), np.searchsorted(model.classes_, truth)])
 
 
+class _NoTimeError(Exception):
+    """What the budget was."""
+
+
 def _judged(
-    candidate: Contender, inputs: Any, target: np.ndarray, kind: str, folds: list[tuple[np.ndarray, np.ndarray]]
+    candidate: Contender,
+    inputs: Any,
+    target: np.ndarray,
+    kind: str,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    end: float,
 ) -> HeldOutResult:
+    """The method on the held-out rows, if all folds, and one fit more to all rows, are likely to be done by the end."""
     begin = time.perf_counter()
+    left, fits = end - begin, len(folds) + 1
+    if left < 0:
+        raise _NoTimeError("was spent")
+    expected = 0.0 if candidate.seconds is None else fits * candidate.seconds(len(folds[0][0]), inputs.shape[1])
+    if expected > left:
+        raise _NoTimeError(f"had {left:.0f} s left, and about {expected:.0f} s are expected")
     losses, wrong, model = [], [], None
-    for train, test in folds:
-        model = candidate.build().fit(inputs.iloc[train], target[train])
-        rows, truth = inputs.iloc[test], target[test]
-        losses.append(row_losses(model, rows, truth, kind))
-        if kind == CLASSES:
-            wrong.append(model.predict(rows) != truth)
+    try:
+        with time_limit(left * len(folds) / fits) if np.isfinite(end) else nullcontext():
+            for done, (train, test) in enumerate(folds, 1):
+                model = candidate.build().fit(inputs.iloc[train], target[train])
+                rows, truth = inputs.iloc[test], target[test]
+                losses.append(row_losses(model, rows, truth, kind))
+                if kind == CLASSES:
+                    wrong.append(model.predict(rows) != truth)
+                if done < len(folds) and (time.perf_counter() - begin) * fits / done > left:
+                    raise OutOfTimeError
+    except OutOfTimeError:
+        spent = time.perf_counter() - begin
+        raise _NoTimeError(f"had {left:.0f} s left, which are too few: given up after {spent:.0f} s") from None
     found = np.concatenate(losses)
     if not np.isfinite(found).all():
         raise ValueError("a prediction was not finite")
@@ -119,16 +148,18 @@ def _judged(
     return HeldOutResult(candidate, found, missed, time.perf_counter() - begin, model)
 
 
-def _folds(target: np.ndarray, kind: str, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds(target: np.ndarray, same: np.ndarray, kind: str, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Three folds of few rows; of many, one part that is held out. Every class is in every part."""
     from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-    n = len(target)
-    if n <= _MOST_FOR_FOLDS:
+    judged = judged_rows(same)
+    labels = target[judged]
+    if len(target) <= _MOST_FOR_FOLDS:
         splitter = (KFold if kind == NUMBERS else StratifiedKFold)(_FOLDS, shuffle=True, random_state=random_state)
-        return list(splitter.split(np.zeros(n), target))
-    held = min(int(_HELD_OUT * n), _MOST_HELD_OUT)
-    parts = train_test_split(
-        np.arange(n), test_size=held, random_state=random_state, stratify=target if kind == CLASSES else None
-    )
-    return [(np.sort(parts[0]), np.sort(parts[1]))]
+        parts = list(splitter.split(judged, labels))
+    else:
+        held = min(int(_HELD_OUT * len(judged)), _MOST_HELD_OUT)
+        stratify = labels if kind == CLASSES else None
+        pair = train_test_split(np.arange(len(judged)), test_size=held, random_state=random_state, stratify=stratify)
+        parts = [(pair[0], np.sort(pair[1]))]
+    return [(with_copies(judged[train], same), judged[test]) for train, test in parts]

@@ -56,6 +56,7 @@ def as_json(found: FittedTable) -> dict[str, Any]:
         "score": found.score.value,
         "low": found.score.low,
         "high": found.score.high,
+        "gain": None if found.gain is None else vars(found.gain),
         "methods": [
             {"name": name, "score": one.value, "low": one.low, "high": one.high}
             | {"error": found.errors[name], "seconds": found.seconds[name]}
@@ -115,21 +116,35 @@ def _rows(found: FittedTable) -> list[tuple[str, ...]]:
 
 
 def _result(found: FittedTable) -> str:
+    """What was chosen, in words that are no surer than the intervals.
+
+    Scores of methods are compared with one another, each on all held-out rows. What the choice is worth, which is
+    made on other rows than it is judged on, has a sentence of its own.
+    """
     if found.chosen == CONSTANT:
         return f"These rows do not tell how to predict {found.target} better than by a constant."
-    names = {LINEAR: "A linear model", YARDSTICK: "Boosting"}
-    start = f"{names.get(found.chosen, f'The method {found.chosen!r}')} predicts {found.target} best"
-    if found.chosen == LINEAR and max(found.scores, key=lambda name: found.scores[name].value) != LINEAR:
-        start = f"A linear model predicts {found.target} as well as any other, up to chance"
     unit = "of the log loss" if found.kind == CLASSES else "of the variance"
-    words = f"{start}: choosing so explains {found.score.value:.0%} {unit} of rows it has not seen "
-    words += f"({found.score.low:.0%} to {found.score.high:.0%})"
+    here = f"{found.scores[found.chosen].value:.0%} {unit} of rows it has not seen"
     others = [
         f"{found.scores[name].value:.0%} by {said}"
         for name, said in ((LINEAR, "a linear model"), (YARDSTICK, "boosting"))
         if name in found.scores and name != found.chosen
     ]
-    return f"{words}, against {listed(others)}." if others else f"{words}."
+    here += f", against {listed(others)}" if others else ""
+    worth = f"{found.score.value:.0%} ({found.score.low:.0%} to {found.score.high:.0%})"
+    name = {LINEAR: "a linear model", YARDSTICK: "boosting"}.get(found.chosen, f"the method {found.chosen!r}")
+    if found.score.low <= 0:
+        return (
+            f"Nothing predicts {found.target} surely: {name} explains {here}, but on rows that had no part in the "
+            f"choice, what was chosen explains {worth}, which may be nothing."
+        )
+    best = max(found.scores, key=lambda one: found.scores[one].value)
+    start = f"{name[0].upper()}{name[1:]} predicts {found.target} best"
+    if found.chosen == LINEAR and best != LINEAR:
+        start = f"A linear model predicts {found.target} as well as any other, up to chance"
+    elif found.gain is not None and found.gain.low <= 0:
+        start = f"{name[0].upper()}{name[1:]} was chosen for {found.target}, but a linear model may be as good"
+    return f"{start}: it explains {here}. On rows that had no part in the choice, what was chosen explains {worth}."
 
 
 def _columns(found: FittedTable) -> str:
