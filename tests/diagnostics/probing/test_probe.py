@@ -129,6 +129,59 @@ def test_a_network_that_does_not_fit_is_not_said_to_have_memorised(data):
     assert "do not speak of memory" in report.sentences[1]
 
 
+def moved_by(state, change):
+    torch.manual_seed(1)
+    return {name: value + change * value.std() * torch.randn_like(value) for name, value in state.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(1e-7, "has hardly been trained"), (2.0, "has not learned its training")]
+)
+def test_a_network_that_predicts_labels_no_better_than_by_chance_is_not_said_to_have_learned(change, words):
+    rng = np.random.default_rng(0)
+    X, V = rng.normal(size=(200, D)).astype(np.float32), rng.normal(size=(100, D)).astype(np.float32)
+    y, y_val = (np.arange(n) % CLASSES for n in (200, 100))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, CLASSES)).eval()
+    states = [copy.deepcopy(model.state_dict()), moved_by(model.state_dict(), change)]
+    report = probe(model, states, X, y, V, y_val, rows=50)
+    assert report.lazy_or_rich == "untrained"
+    assert words in report.sentences[0]
+    assert "of the training labels, no better than by chance (25%)" in report.sentences[0]
+    assert f"weights moved by {np.median(report.dataset.relative_change[-1]):.2g}" in report.sentences[0]
+
+
+def test_a_network_that_fits_no_more_labels_than_at_its_start_is_not_said_to_have_learned(data):
+    X, y, *held_out = data
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, CLASSES)).eval()
+    with torch.no_grad():
+        answers = model(torch.tensor(X)).argmax(1).numpy()
+    given = np.where(np.arange(len(y)) % 3 == 0, answers, y)
+    states = [copy.deepcopy(model.state_dict()), moved_by(model.state_dict(), 1e-7)]
+    report = probe(model, states, X, given, *held_out, rows=50)
+    assert report.lazy_or_rich == "untrained"
+    share = np.mean(given == answers)
+    assert (
+        f"hardly been trained: it predicts {100 * share:.0f}% of the training labels, no better than at its start"
+        in (report.sentences[0])
+    )
+
+
+def test_outputs_that_are_all_the_same_are_no_better_than_chance(data):
+    """Ties are half right, whatever the number of classes."""
+    _, y, _, y_val = data
+    saved = [{"outputs": np.zeros((len(y), CLASSES)), "outputs_val": np.full((len(y_val), CLASSES), c)} for c in (0, 1)]
+    assert probe(None, saved, None, y, None, y_val).lazy_or_rich == "untrained"
+
+
+def test_checkpoints_that_are_the_same_are_told(data):
+    report = asked(data)
+    assert report.lazy_or_rich == "untrained"
+    assert report.sentences[0].startswith("Nothing changed between the first and the last checkpoint")
+    assert len(report.figure().axes) == 4
+
+
 def test_the_report_prints_four_sentences_draws_and_is_written(flipped, tmp_path):
     import xarray as xr
 

@@ -154,8 +154,11 @@ def _fits(seen: list[list[Seen]], data: ProbeData) -> dict[str, tuple]:
     own = np.stack([margins(pair[0].outputs, data.codes) for pair in seen])
     new = np.stack([margins(pair[1].outputs, data.codes_val) for pair in seen])
     right = np.ones(len(data.codes), bool) if data.truth is None else data.truth == data.codes
+    gains = hits(own[-1]) - hits(own[0])
     found: dict[str, tuple] = {
         "training_fit": ("checkpoint", hits(own).mean(axis=1)),
+        "training_fit_by_chance": ((), _fit_by_chance(seen[-1][0].outputs, data)),
+        "training_fit_gain_deviation": ((), gains.std(ddof=1) / np.sqrt(len(gains))),
         "held_out_accuracy": ("checkpoint", hits(new).mean(axis=1)),
         "training_margin": ("checkpoint", own.mean(axis=1)),
         "held_out_margin": ("checkpoint", new.mean(axis=1)),
@@ -168,6 +171,13 @@ def _fits(seen: list[list[Seen]], data: ProbeData) -> dict[str, tuple]:
         found["flipped_fit"] = ("checkpoint", hits(own[:, ~right]).mean(axis=1))
         found["flipped_recovered"] = ("checkpoint", hits(true[:, ~right]).mean(axis=1))
     return found
+
+
+def _fit_by_chance(outputs: np.ndarray, data: ProbeData) -> float:
+    """The fit of labels with the same shares of classes that do not depend on the rows."""
+    shares = np.bincount(data.codes, minlength=data.classes) / len(data.codes)
+    each = [hits(margins(outputs, np.full(len(outputs), code))).mean() for code in range(data.classes)]
+    return float(shares @ each)
 
 
 def _gap_error(training: np.ndarray, held_out: np.ndarray) -> float:
