@@ -120,6 +120,22 @@ def test_the_forecast_holds_what_a_readout_of_more_held_out_rows_does(data):
     assert truth == pytest.approx(float(at.forecast_error), rel=0.25)
 
 
+def test_a_kernel_that_is_symmetric_up_to_single_precision_is_used(data, monkeypatch):
+    from unlazy.diagnostics.probing.torch_network import TorchNetwork
+
+    exact = TorchNetwork.kernel
+
+    def rounded(self, state, rows, left, *others):
+        values, strange = exact(self, state, rows, left, *others)
+        return values * (1 + 1e-7 * np.random.default_rng(0).normal(size=values.shape)), strange
+
+    expected = asked(data, rows=50).dataset
+    monkeypatch.setattr(TorchNetwork, "kernel", rounded)
+    found = asked(data, rows=50).dataset
+    assert "its initial tangent kernel" in found.method.values
+    np.testing.assert_allclose(found.label_margin, expected.label_margin, atol=1e-3)
+
+
 def test_a_network_that_does_not_fit_is_not_said_to_have_memorised(data):
     X, y, *held_out = data
     wrong = np.random.default_rng(3).permutation(y)
