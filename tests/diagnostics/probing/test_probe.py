@@ -4,6 +4,7 @@ import copy
 import doctest
 import importlib
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -379,6 +380,78 @@ def test_wrong_input_is_refused_in_one_line(data, message):
     with pytest.raises(InputError, match=message) as raised:
         asked(data, **changes)
     assert "\n" not in str(raised.value)
+
+
+PREFIXES = ("module.", "model.", "net.", "_orig_mod.", "module._orig_mod.", "model.net.")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_prefix_of_what_wraps_the_model_is_left_out_and_told(files, prefix):
+    expected = probe_files("run.py:make_model", "ckpt/*.pt", "data.npz", rows=50)
+    for file in pathlib.Path("ckpt").glob("*.pt"):
+        torch.save({prefix + name: value for name, value in torch.load(file).items()}, file)
+    report = probe_files("run.py:make_model", "ckpt/*.pt", "data.npz", rows=50)
+    assert [note for note in report.notes if repr(prefix) in note] == [
+        f"the names in the checkpoints fit the model without their prefix {prefix!r}, which was left out"
+    ]
+    np.testing.assert_array_equal(report.dataset.training_margin, expected.dataset.training_margin)
+
+
+def test_the_name_of_a_part_that_was_compiled_is_read(data):
+    X, y, *held_out = data
+    model = nn.Sequential(nn.Sequential(nn.Linear(D, 8), nn.ReLU()), nn.Linear(8, CLASSES)).eval()
+    state = {name.replace("0.0.", "0._orig_mod.0."): value for name, value in model.state_dict().items()}
+    report = probe(model, [state, moved_by(state, 0.1)], X, y, *held_out, rows=50)
+    assert any("'_orig_mod.'" in note for note in report.notes)
+
+
+def other_names(state):
+    return {f"{'first' if name.startswith('0') else 'last'}.{name}": value for name, value in state.items()}
+
+
+def with_nan(state):
+    return {name: value * torch.nan if name == "2.weight" else value for name, value in state.items()}
+
+
+def other_shape(state):
+    return {name: value[:7] if name == "0.weight" else value for name, value in state.items()}
+
+
+BAD_STATES = {
+    r"got NaN or infinity in 2.weight of ckpt/step_4.pt: leave it out": with_nan,
+    r"must fit the model, got ckpt/step_4.pt without 0.bias, 0.weight, ... and with first.0.bias, first.0.weight, ...: "
+    r"save the state_dict\(\) of the model itself, not of what wraps it": other_names,
+    r"must fit the model: size mismatch for 0.weight.*\(ckpt/step_4.pt\)$": other_shape,
+    r"checkpoints must be state dicts of the model, got for ckpt/step_4.pt a list": lambda state: list(state.values()),
+}
+
+
+@pytest.mark.parametrize("message", BAD_STATES)
+def test_a_checkpoint_that_cannot_be_used_is_named(files, message):
+    torch.save(BAD_STATES[message](torch.load("ckpt/step_4.pt")), "ckpt/step_4.pt")
+    with pytest.raises(InputError, match=message) as raised:
+        probe_files("run.py:make_model", "ckpt/*.pt", "data.npz")
+    assert "\n" not in str(raised.value)
+
+
+def test_saved_activations_that_cannot_be_used_are_named(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, y, _, y_val = data
+    np.savez("data.npz", y=y, y_val=y_val)
+    whole = {"outputs": np.ones((len(y), CLASSES)), "outputs_val": np.ones((len(y_val), CLASSES))}
+    pathlib.Path("saved").mkdir()
+    np.savez("saved/at_0.npz", **whole)
+    for changed, message in (
+        ({"outputs_val": np.full((len(y_val), CLASSES), np.nan)}, "outputs_val of saved/at_1.npz must be finite"),
+        ({"outputs": np.ones((7, CLASSES))}, "outputs of saved/at_1.npz must have 300 rows like y, got 7"),
+        ({"features": np.ones((7, 3))}, "features of saved/at_1.npz must have 300 rows like y, got 7"),
+    ):
+        np.savez("saved/at_1.npz", **{**whole, **changed})
+        with pytest.raises(InputError, match=message):
+            probe_files("saved", table="data.npz")
+    np.savez("saved/at_1.npz", outputs=whole["outputs"])
+    with pytest.raises(InputError, match=r"must have outputs_val, got for saved/at_1.npz outputs"):
+        probe_files("saved", table="data.npz")
 
 
 def test_a_first_checkpoint_that_is_not_the_initial_one_is_told(data):

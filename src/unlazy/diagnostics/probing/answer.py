@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_whole
+from unlazy.checks import InputError
 from unlazy.diagnostics.probing.alternatives import held_out_misses, linear_kernel, rbf_kernel
-from unlazy.diagnostics.probing.inputs import ProbeData, chosen_rows, read_checkpoints, read_data, read_steps
+from unlazy.diagnostics.probing.inputs import (
+    Checkpoints,
+    Limits,
+    ProbeData,
+    chosen_rows,
+    read_checkpoints,
+    read_data,
+    read_limits,
+    read_steps,
+)
 from unlazy.diagnostics.probing.networks import ProbedNetwork, SavedActivations, Seen
 from unlazy.diagnostics.probing.report import NetworkReport
 from unlazy.observables.class_means import ClassMeans, class_means
@@ -22,7 +31,6 @@ from unlazy.observables.weight_change import LEAST_WIDTH, frobenius_change, outl
 _GRADIENT_ROWS = 200
 _SIZES = (1, 2, 5, 10)
 """Multiples of the held-out rows at which a fresh readout is forecast."""
-_MEGABYTE = 2**20
 
 
 def probe(
@@ -78,26 +86,35 @@ def probe(
     >>> float(report.dataset.held_out_accuracy[-1]) > 0.85
     True
     """
-    say = progress or (lambda text: None)
     states = read_checkpoints(checkpoints)
     data = read_data(X, y, X_val, y_val, true_labels)
     at = read_steps(steps, len(states))
-    most = check_whole("rows", rows, 50)
-    memory = float(check_array("budget", budget, low=1, ndim=0)) * _MEGABYTE
-    network = _network(model, states, data)
-    notes: list[str] = []
+    named = Checkpoints(states, at, [f"the checkpoint {step:g}" for step in at])
+    return probed(model, named, data, read_limits(rows, budget), progress)
+
+
+def probed(
+    model: Any, checkpoints: Checkpoints, data: ProbeData, limits: Limits, progress: Callable[[str], None] | None
+) -> NetworkReport:
+    """`probe` of what has been read."""
+    say = progress or (lambda text: None)
+    _, at, names = checkpoints
+    most, memory = limits
+    network = _network(model, checkpoints.states, data)
+    states = [network.read(state, name) for state, name in zip(checkpoints.states, names, strict=True)]
+    notes: list[str] = list(network.notes)
 
     chosen, chosen_val = chosen_rows(len(data.codes), most, 0), chosen_rows(len(data.codes_val), most, 1)
     seen = []
-    for step, state in zip(at, states, strict=True):
-        say(f"outputs of the checkpoint {step:g}")
+    for name, state in zip(names, states, strict=True):
+        say(f"outputs of {name}")
         parts = (("", data.X, chosen), ("_val", data.X_val, chosen_val))
-        seen.append([_checked(network.seen(state, *part), data, step) for part in parts])
+        seen.append([_checked(network.seen(state, *part), data, name) for part in parts])
     found: dict[str, tuple] = {}
     found |= _fits(seen, data)
     found |= _features([pair[1] for pair in seen], data.codes_val[chosen_val], notes)
     say("changes of the weights")
-    found |= _layers(network, states, notes)
+    found |= _layers(network, states, names, notes)
     say("directions of what was learned")
     found |= _signal(network, states, data, chosen_val, notes)
     kernel = None
@@ -144,12 +161,12 @@ def _network(model: Any, states: list[Any], data: ProbeData) -> ProbedNetwork:
     return JaxNetwork(model, states[0])
 
 
-def _checked(seen: Seen, data: ProbeData, step: float) -> Seen:
+def _checked(seen: Seen, data: ProbeData, name: str) -> Seen:
     columns = seen.outputs.shape[1]
     if columns != data.classes and not (columns == 1 and data.classes == 2):
         raise InputError(f"model must give an output for each of the {data.classes} classes of y_val, got {columns}")
     if not np.isfinite(seen.outputs).all():
-        raise InputError(f"model must give finite outputs, got others at the checkpoint {step:g}: leave it out")
+        raise InputError(f"model must give finite outputs, got others of {name}: leave it out")
     return seen
 
 
@@ -208,15 +225,17 @@ def _features(seen: list[Seen], codes: np.ndarray, notes: list[str]) -> dict[str
     }
 
 
-def _layers(network: ProbedNetwork, states: list[Any], notes: list[str]) -> dict[str, tuple]:
+def _layers(network: ProbedNetwork, states: list[Any], checkpoints: list[str], notes: list[str]) -> dict[str, tuple]:
     weights = [network.weights(state) for state in states]
     names = list(weights[0])
     if not names:
         notes.append("no weights: how far they moved, and along which directions, is missing")
         return {}
-    for other in weights[1:]:
+    for checkpoint, other in zip(checkpoints[1:], weights[1:], strict=True):
         if list(other) != names or any(other[name].shape != weights[0][name].shape for name in names):
-            raise InputError("weights must have the same names and shapes in all checkpoints, got others")
+            raise InputError(
+                f"weights must have the same names and shapes in all checkpoints, got others in {checkpoint}"
+            )
     shares, counts = np.full(len(names), np.nan), np.full(len(names), -1)
     for i, name in enumerate(names):
         if min(weights[0][name].shape) >= LEAST_WIDTH:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, suggest
-from unlazy.diagnostics.probing.answer import probe
+from unlazy.diagnostics.probing.answer import probed
+from unlazy.diagnostics.probing.inputs import Checkpoints, read_checkpoints, read_data, read_limits, read_steps
 from unlazy.diagnostics.probing.report import NetworkReport
 from unlazy.words import brief
 
@@ -47,20 +48,24 @@ def probe_files(
     folder = place.is_dir()
     if missing and not (folder and set(missing) <= {"X", "X_val"}):
         raise InputError(f"{table} must have the arrays {', '.join(_NEEDED)}, it lacks {', '.join(missing)}")
-    rows_given = (arrays.get("X"), arrays["y"], arrays.get("X_val"), arrays["y_val"])
-    options: dict[str, Any] = {"true_labels": arrays.get("true_labels"), "rows": rows, "budget": budget}
+    limits = read_limits(rows, budget)
+    data = read_data(*(arrays.get(name) for name in (*_NEEDED, "true_labels")))
     if folder:
         if checkpoints is not None:
             raise InputError("checkpoints must not be given with a folder of activations, whose files they are")
         files, steps = _sorted(sorted(place.glob("*.npz")), f"{place}/*.npz")
         states: list[Any] = [_read_npz(file) for file in files]
-        return probe(None, states, *rows_given, **options, steps=steps, progress=progress)
+        return probed(None, _named(states, steps, files), data, limits, progress)
     if checkpoints is None:
         raise InputError("checkpoints must be given for a model, such as 'ckpt/*.pt'")
     files, steps = _sorted([Path(file) for file in glob.glob(checkpoints)], checkpoints)
     model, template = _made(str(source))
     states = [_read_state(file, template) for file in files]
-    return probe(model, states, *rows_given, **options, steps=steps, progress=progress)
+    return probed(model, _named(states, steps, files), data, limits, progress)
+
+
+def _named(states: list[Any], steps: list[float] | None, files: Sequence[Path]) -> Checkpoints:
+    return Checkpoints(read_checkpoints(states), read_steps(steps, len(states)), [str(file) for file in files])
 
 
 def _table_file(table: str | os.PathLike | None) -> Path:

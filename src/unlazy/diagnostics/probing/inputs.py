@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.words import brief
 
 _FEWEST_HELD_OUT = 20
 # values per row above which labels are no classes
 _MOST_CLASSES = 0.2
+_BYTES_OF_A_MEGABYTE = 2**20
 
 
 class ProbeData(NamedTuple):
@@ -29,6 +30,22 @@ class ProbeData(NamedTuple):
     @property
     def classes(self) -> int:
         return len(self.labels)
+
+
+class Checkpoints(NamedTuple):
+    """Parameters on the way, the first ones from before training."""
+
+    states: list[Any]
+    steps: np.ndarray
+    names: list[str]
+    """What messages call them."""
+
+
+class Limits(NamedTuple):
+    rows: int
+    """Training rows, and held-out ones, that go into kernels."""
+    memory: float
+    """In bytes."""
 
 
 def as_numpy(name: str, value: Any) -> np.ndarray:
@@ -104,6 +121,13 @@ def _refuse_repeats(rows: np.ndarray, held_out: np.ndarray) -> None:
             f"X_val must hold rows that were not trained on, got {repeated} of {len(held_out)} that are rows of X: the "
             "labels of training rows have leaked into the features, errors and forecasts from them may be far too low"
         )
+
+
+def read_limits(rows: int, budget: float) -> Limits:
+    """`budget` is in megabytes."""
+    return Limits(
+        check_whole("rows", rows, 50), float(check_array("budget", budget, low=1, ndim=0)) * _BYTES_OF_A_MEGABYTE
+    )
 
 
 def read_steps(steps: ArrayLike | None, count: int) -> np.ndarray:
