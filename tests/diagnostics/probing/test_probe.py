@@ -5,6 +5,7 @@ import doctest
 import importlib
 import json
 import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -577,6 +578,32 @@ def pickled(tmp_path):
     torch.save({"model": nn.Linear(2, 2)}, tmp_path / "ckpt" / "step_99.pt")
 
 
+def pickled_whole(tmp_path):
+    torch.save(nn.Sequential(nn.Linear(2, 2)), tmp_path / "ckpt" / "step_99.pt")
+
+
+def text_file(tmp_path):
+    (tmp_path / "ckpt" / "step_99.pt").write_text("import torch: naïve\n" * 500)
+
+
+def empty_file(tmp_path):
+    (tmp_path / "ckpt" / "step_99.pt").touch()
+
+
+def npz_file(tmp_path):
+    with (tmp_path / "ckpt" / "step_99.pt").open("wb") as stream:
+        np.savez(stream, a=np.zeros(2))
+
+
+def cut_file(tmp_path):
+    whole = (tmp_path / "ckpt" / "step_12.pt").read_bytes()
+    (tmp_path / "ckpt" / "step_99.pt").write_bytes(whole[: len(whole) // 2])
+
+
+def plain_pickle(tmp_path):
+    (tmp_path / "ckpt" / "step_99.pt").write_bytes(pickle.dumps({"a": 1}))
+
+
 WRONG_FILES = {
     "there is no file nothing.npz": {"table": "nothing.npz"},
     "checkpoints must be files, but none is like": {"checkpoints": "none/*.pt"},
@@ -586,10 +613,23 @@ WRONG_FILES = {
     r"run.py has no function 'make_modle' \(did you mean make_model": {"source": "run.py:make_modle"},
     "run.py:broken raised KeyError": {"source": "run.py:broken"},
     "run.py:number must return a PyTorch module": {"source": "run.py:number"},
-    "is no .npz file of plain arrays": {"table": "run.py"},
+    "run.py must be a .npz file of plain arrays, as np.savez writes it, got a text file$": {"table": "run.py"},
+    "one.npy must be a .npz file .* got a .npy file, a single array": {"table": "one.npy"},
+    "pickled.npz must be a .npz file .* got a pickle": {"table": "pickled.npz"},
+    "checkpoints must be files, but none is like ckpt: ckpt is a folder, give 'ckpt/": {"checkpoints": "ckpt"},
+    "checkpoints must be at least two, .* got 1": {"checkpoints": ["ckpt/step_0.pt", "ckpt/step_0.pt"]},
     "must have the arrays X, y, X_val, y_val, it lacks y_val": {"table": "short.npz"},
-    "is no .npz file of plain arrays: Object arrays": {"table": "objects.npz"},
-    "step_99.pt is no checkpoint of tensors alone": {"prepare": pickled},
+    "objects.npz must hold plain arrays, got objects in X: nothing is unpickled$": {"table": "objects.npz"},
+    r"step_99.pt must be a checkpoint of tensors, got an object of the class torch.nn.modules.linear.Linear; nothing "
+    r"is unpickled: write it by torch.save\(model.state_dict\(\), file\)$": {"prepare": pickled},
+    "step_99.pt .*got an object of the class torch.nn.modules.container.Sequential": {"prepare": pickled_whole},
+    r"step_99.pt must be a checkpoint of tensors, got a text file: write it by torch.save\(": {"prepare": text_file},
+    "step_99.pt must be a checkpoint of tensors, got an empty file": {"prepare": empty_file},
+    "step_99.pt must be a checkpoint of tensors, got a .npz file": {"prepare": npz_file},
+    "step_99.pt must be a checkpoint of tensors, got a file that ends too early": {"prepare": cut_file},
+    "step_99.pt must be a checkpoint of tensors, got a pickle that is damaged or holds others": {
+        "prepare": plain_pickle
+    },
 }
 
 
@@ -598,11 +638,59 @@ def test_wrong_files_are_refused_in_one_line_and_nothing_is_unpickled(files, tmp
     changes = dict(WRONG_FILES[message])
     np.savez(tmp_path / "short.npz", X=np.zeros((3, 2)), y=np.zeros(3), X_val=np.zeros((3, 2)))
     np.savez(tmp_path / "objects.npz", X=np.array([{"a": 1}], dtype=object))
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (tmp_path / "pickled.npz").write_bytes(pickle.dumps({"a": 1}))
     changes.pop("prepare", lambda path: None)(tmp_path)
     asked = {"source": "run.py:make_model", "checkpoints": "ckpt/*.pt", "table": "data.npz", **changes}
     with pytest.raises(InputError, match=message) as raised:
         probe_files(**asked)
-    assert "\n" not in str(raised.value)
+    said = str(raised.value)
+    assert said.isprintable()
+    assert len(said) < 250
+    assert "allow_pickle" not in said
+
+
+EARLY = [
+    {"table": "nothing.npz"},
+    {"table": "short.npz"},
+    {"source": "run.py:make_modle"},
+    {"source": "lost.py:make_model"},
+    {"checkpoints": "none/*.pt"},
+    {"checkpoints": ["ckpt/step_0.pt"]},
+    {"checkpoints": "run*"},
+    {"table": "one_class.npz"},
+    {"rows": 3},
+    {"budget": 0},
+]
+
+
+@pytest.mark.parametrize("changes", EARLY, ids=str)
+def test_wrong_files_and_rows_are_refused_before_the_script_is_run(files, tmp_path, data, changes):
+    X, y, V, _ = data
+    np.savez(tmp_path / "short.npz", X=X)
+    np.savez(tmp_path / "one_class.npz", X=X, y=y, X_val=V, y_val=np.zeros(len(V)))
+    (tmp_path / "run.py").write_text(SCRIPT + "raise SystemExit('the script was run')\n")
+    asked = {"source": "run.py:make_model", "checkpoints": "ckpt/*.pt", "table": "data.npz", **changes}
+    with pytest.raises(InputError):
+        probe_files(**asked)
+
+
+def test_checkpoints_are_taken_in_the_order_given_each_once(files):
+    from typer.testing import CliRunner
+
+    from unlazy.cli.commands import app
+
+    def asked(*patterns):
+        words = ["probe", "run.py:make_model", "--data", "data.npz", "--rows", "50", "--json"]
+        done = CliRunner().invoke(app, [*words, *(word for one in patterns for word in ("--checkpoints", one))])
+        return json.loads(done.stdout)["results"]
+
+    whole = asked("ckpt/*.pt")
+    backwards = asked("ckpt/step_12.pt", "ckpt/step_4.pt", "ckpt/step_0.pt")
+    assert backwards["training_fit"] == whole["training_fit"][::-1]
+    assert backwards["checkpoint"] == [0, 1, 2]
+    assert asked("ckpt/step_0.pt", "ckpt/*.pt")["checkpoint"] == [0, 4, 12]
+    assert asked("ckpt/step_0.pt", "ckpt/step_1*.pt")["checkpoint"] == [0, 12]
 
 
 def test_the_example_runs():
