@@ -348,6 +348,8 @@ BAD = {
     "y must hold classes of y_val": {"y": np.full(300, 9)},
     "y_val must hold classes, got 200 values": {"y_val": np.arange(200.0)},
     "y_val must hold at least 2 classes": {"y_val": np.zeros(200)},
+    "y must hold at least 2 classes, got only 1": {"y": np.ones(300, int)},
+    "X must have at least 20 rows, got 19": {"X": np.ones((19, D)), "y": np.arange(19) % CLASSES},
     "true_labels must agree": {"true_labels": "shifted"},
     "X_val must hold rows that were not trained on": {"X_val": "repeated", "y_val": "repeated"},
     "checkpoints must be at least two, the one before training first, got 1": {"checkpoints": [{}]},
@@ -460,7 +462,10 @@ def test_a_first_checkpoint_that_is_not_the_initial_one_is_told(data):
     model, callback = trained(1.0, X, y, 100)
     late = callback.checkpoints[-2:]
     report = probe(copy.deepcopy(model).eval(), late, X, y, *held_out, rows=60)
-    assert any("is it the one before training" in note for note in report.notes)
+    assert report.notes == (
+        "the checkpoint 0 is taken for the start of training, though it predicts 100% of the training labels: lazy or "
+        "rich and memory are measured from there",
+    )
     fresh = ProbeCallback()
     fresh.end(model, 5)
     with pytest.raises(InputError, match="the initial parameters were not kept"):
@@ -691,6 +696,15 @@ def test_checkpoints_are_taken_in_the_order_given_each_once(files):
     assert backwards["checkpoint"] == [0, 1, 2]
     assert asked("ckpt/step_0.pt", "ckpt/*.pt")["checkpoint"] == [0, 4, 12]
     assert asked("ckpt/step_0.pt", "ckpt/step_1*.pt")["checkpoint"] == [0, 12]
+
+
+def test_steps_that_do_not_begin_at_0_are_told(files):
+    report = probe_files("run.py:make_model", "ckpt/step_[1-9]*.pt", "data.npz", rows=50)
+    assert [note for note in report.notes if "ckpt/step_4.pt is taken for the start of training" in note]
+    assert "though its step is 4 and not 0" in report.notes[-1]
+    assert "lazy or rich and memory are measured from there" in str(report).replace("\n      ", " ")
+    whole = probe_files("run.py:make_model", "ckpt/*.pt", "data.npz", rows=50)
+    assert not any("start of training" in note for note in whole.notes)
 
 
 def test_the_example_runs():

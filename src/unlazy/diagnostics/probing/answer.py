@@ -21,7 +21,7 @@ from unlazy.diagnostics.probing.inputs import (
     read_steps,
 )
 from unlazy.diagnostics.probing.networks import ProbedNetwork, SavedActivations, Seen
-from unlazy.diagnostics.probing.report import NetworkReport
+from unlazy.diagnostics.probing.report import NetworkReport, fits_already
 from unlazy.observables.class_means import ClassMeans, class_means
 from unlazy.observables.feature_kernels import centred_kernel_alignment, feature_kernel
 from unlazy.observables.left_out_labels import fresh_readout_gain, left_out_labels
@@ -135,9 +135,19 @@ def probed(
     found |= _labels(seen[0], data, chosen, chosen_val, kernel, both)
     say("forecast")
     found |= _forecast(seen[-1][1], data.codes_val[chosen_val])
-    if float(found["training_fit"][1][0]) > 0.5 * (1 + 1 / data.classes):
-        notes.append("the first checkpoint predicts most training labels: is it the one before training?")
+    notes += _late_start(names[0], at[0], float(found["training_fit"][1][0]), data.classes)
     return _report(found, at, data, chosen, notes)
+
+
+def _late_start(name: str, step: float, fit: float, classes: int) -> list[str]:
+    reasons = [f"its step is {step:g} and not 0"] if step > 0 else []
+    reasons += [f"it predicts {100 * fit:.0f}% of the training labels"] if fits_already(fit, classes) else []
+    if not reasons:
+        return []
+    return [
+        f"{name} is taken for the start of training, though {' and '.join(reasons)}: lazy or rich and memory are "
+        "measured from there"
+    ]
 
 
 def _network(model: Any, states: list[Any], data: ProbeData) -> ProbedNetwork:
