@@ -193,6 +193,22 @@ def test_outputs_that_are_all_the_same_are_no_better_than_chance(data):
     assert probe(None, saved, None, y, None, y_val).lazy_or_rich == "untrained"
 
 
+def test_a_network_that_starts_from_no_answer_learns_what_it_fits_beyond_chance(data):
+    """f - f_0 is 0 at the start, of which half counts as right; 40% of four classes are more than nothing."""
+    _, y, _, y_val = data
+    rng = np.random.default_rng(0)
+    saved = []
+    for known in (0.0, 0.2):
+        one = {}
+        for end, codes in (("", y), ("_val", y_val)):
+            answers = np.where(rng.random(len(codes)) < known, codes, rng.integers(0, CLASSES, len(codes)))
+            one[f"outputs{end}"] = np.eye(CLASSES)[answers] * (known > 0)
+        saved.append(one)
+    report = probe(None, saved, None, y, None, y_val)
+    assert float(report.dataset.training_fit[-1]) < float(report.dataset.training_fit[0]) == 0.5
+    assert report.lazy_or_rich == "unknown"
+
+
 def test_checkpoints_that_are_the_same_are_told(data):
     report = asked(data)
     assert report.lazy_or_rich == "untrained"

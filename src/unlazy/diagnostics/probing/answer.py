@@ -187,7 +187,7 @@ def _fits(seen: list[list[Seen]], data: ProbeData) -> dict[str, tuple]:
     gains = hits(own[-1]) - hits(own[0])
     found: dict[str, tuple] = {
         "training_fit": ("checkpoint", hits(own).mean(axis=1)),
-        "training_fit_by_chance": ((), _fit_by_chance(seen[-1][0].outputs, data)),
+        "training_fit_by_chance": ("checkpoint", [_fit_by_chance(pair[0].outputs, data) for pair in seen]),
         "training_fit_gain_deviation": ((), gains.std(ddof=1) / np.sqrt(len(gains))),
         "held_out_accuracy": ("checkpoint", hits(new).mean(axis=1)),
         "training_margin": ("checkpoint", own.mean(axis=1)),

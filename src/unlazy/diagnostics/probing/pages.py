@@ -75,7 +75,7 @@ def _untrained(report: NetworkReport) -> str:
 
     fit = report.dataset.training_fit.to_numpy()
     start = "has not learned its training labels" if report._moved > HARDLY else "has hardly been trained"
-    chance = float(report.dataset.training_fit_by_chance)
+    chance = float(report.dataset.training_fit_by_chance[-1])
     than = f"by chance ({_percent(chance)})" if report._by_chance else f"at its start ({_percent(fit[0])})"
     return f"The network {start}: it predicts {_percent(fit[-1])} of the training labels, no better than {than}"
 

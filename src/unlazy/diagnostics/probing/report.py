@@ -101,14 +101,16 @@ class NetworkReport:
     @property
     def _by_chance(self) -> bool:
         """Whether the training labels are predicted no better than by chance."""
-        fit, chance = float(self._values("training_fit")[-1]), float(self.dataset.training_fit_by_chance)
+        fit, chance = (float(self._values(name)[-1]) for name in ("training_fit", "training_fit_by_chance"))
         return fit <= chance + BETTER * np.sqrt(chance * (1 - chance) / self.dataset.attrs["n"])
 
     @property
     def _as_at_start(self) -> bool:
         """Whether they are predicted no better than at the start, though they could be, or hardly any weight moved."""
         fit = self._values("training_fit")
-        better = fit[-1] - fit[0] > BETTER * float(self.dataset.training_fit_gain_deviation)
+        # of outputs that are all 0 half is right, and none of it is known
+        known = fit - self._values("training_fit_by_chance")
+        better = known[-1] - known[0] > BETTER * float(self.dataset.training_fit_gain_deviation)
         return not better and (self._moved < HARDLY or not fits_already(fit[0], self.dataset.attrs["classes"]))
 
     @property
