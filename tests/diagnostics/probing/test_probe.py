@@ -603,6 +603,14 @@ def pickled_whole(tmp_path):
     torch.save(nn.Sequential(nn.Linear(2, 2)), tmp_path / "ckpt" / "step_99.pt")
 
 
+def pickled_old(tmp_path):
+    torch.save(nn.Linear(2, 2), tmp_path / "ckpt" / "step_99.pt", _use_new_zipfile_serialization=False)
+
+
+def pickled_own(tmp_path):
+    torch.save(Scaled(1.0), tmp_path / "ckpt" / "step_99.pt")
+
+
 def text_file(tmp_path):
     (tmp_path / "ckpt" / "step_99.pt").write_text("import torch: naïve\n" * 500)
 
@@ -644,6 +652,8 @@ WRONG_FILES = {
     r"step_99.pt must be a checkpoint of tensors, got an object of the class torch.nn.modules.linear.Linear; nothing "
     r"is unpickled: write it by torch.save\(model.state_dict\(\), file\)$": {"prepare": pickled},
     "step_99.pt .*got an object of the class torch.nn.modules.container.Sequential": {"prepare": pickled_whole},
+    "step_99.pt .*class torch.nn.modules.linear.Linear; nothing is unpickled: write it by": {"prepare": pickled_old},
+    r"step_99.pt .*got an object of the class [\w.]*Scaled; nothing is unpickled": {"prepare": pickled_own},
     r"step_99.pt must be a checkpoint of tensors, got a text file: write it by torch.save\(": {"prepare": text_file},
     "step_99.pt must be a checkpoint of tensors, got an empty file": {"prepare": empty_file},
     "step_99.pt must be a checkpoint of tensors, got a .npz file": {"prepare": npz_file},
@@ -679,6 +689,7 @@ EARLY = [
     {"checkpoints": "none/*.pt"},
     {"checkpoints": ["ckpt/step_0.pt"]},
     {"checkpoints": "run*"},
+    {"checkpoints": ["ckpt/step_0.pt", "whole.pt"]},
     {"table": "one_class.npz"},
     {"rows": 3},
     {"budget": 0},
@@ -690,6 +701,7 @@ def test_wrong_files_and_rows_are_refused_before_the_script_is_run(files, tmp_pa
     X, y, V, _ = data
     np.savez(tmp_path / "short.npz", X=X)
     np.savez(tmp_path / "one_class.npz", X=X, y=y, X_val=V, y_val=np.zeros(len(V)))
+    torch.save(nn.Sequential(nn.Linear(2, 2)), tmp_path / "whole.pt")
     (tmp_path / "run.py").write_text(SCRIPT + "raise SystemExit('the script was run')\n")
     asked = {"source": "run.py:make_model", "checkpoints": "ckpt/*.pt", "table": "data.npz", **changes}
     with pytest.raises(InputError):

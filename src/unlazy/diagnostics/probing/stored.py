@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickletools
 import re
 import warnings
 import zipfile
@@ -50,6 +51,8 @@ def check_checkpoint(file: Path) -> None:
     kind = _kind(file)
     if kind not in (_TORCH, _PICKLE):
         raise InputError(f"{file} must be a checkpoint of tensors, got {kind}: {_HOW}")
+    if kind == _TORCH:
+        _refuse_modules(file)
 
 
 def read_tensors(file: Path) -> Any:
@@ -66,7 +69,27 @@ def read_tensors(file: Path) -> Any:
         # what a damaged file, or one with other objects than tensors, raises is anything
         refused = _REFUSED_CLASS.search(str(error))
         got = f"an object of the class {refused[1]}" if refused else f"{_kind(file)} that is damaged or holds others"
-        raise InputError(f"{file} must be a checkpoint of tensors, got {got}; nothing is unpickled: {_HOW}") from None
+        raise InputError(_other_object(file, got)) from None
+
+
+def _refuse_modules(file: Path) -> None:
+    """Refuse a pickled module by the names of classes in the file, of which nothing is made."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            text = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
+        named = [str(name).replace(" ", ".") for code, name, _ in pickletools.genops(text) if code.name == "GLOBAL"]
+    except (ValueError, zipfile.BadZipFile):
+        # PyTorch says what is wrong with it
+        return
+    modules = [name for name in named if name.startswith("torch.nn.modules.")]
+    if modules:
+        # of a user's class that holds layers the name comes first
+        own = named[0] if named[0].partition(".")[0] not in ("torch", "collections") else modules[0]
+        raise InputError(_other_object(file, f"an object of the class {own}"))
+
+
+def _other_object(file: Path, got: str) -> str:
+    return f"{file} must be a checkpoint of tensors, got {got}; nothing is unpickled: {_HOW}"
 
 
 def _kind(file: Path) -> str:
