@@ -93,8 +93,8 @@ def _summary(zoo: list[Network]) -> Benchmark:
     notes = [
         f"of {len(zoo)} networks {len(fitted)} fit {FITS:.0%} of the training labels and are judged for memory",
         f"of {len(unknown)} networks of the standard scale: {said}",
-        f"the shares of wrong labels take {len(shares)} values: a kernel that knows no network gave them, they are of the "
-        "data alone",
+        f"the shares of wrong labels take {len(shares)} values: a kernel that knows no network gave them, they are "
+        "of the data alone",
         "output scales of 100 and 0.1 are far apart: what lies between them is not judged",
         "these are digits again, on which cuts were set: the shares are no estimate for other data",
     ]

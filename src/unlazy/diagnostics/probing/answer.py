@@ -12,7 +12,7 @@ from unlazy.checks import InputError
 from unlazy.diagnostics.probing.alternatives import held_out_misses, linear_kernel, rbf_kernel
 from unlazy.diagnostics.probing.inputs import (
     Checkpoints,
-    Limits,
+    ProbeLimits,
     ProbeData,
     chosen_rows,
     read_checkpoints,
@@ -94,7 +94,7 @@ def probe(
 
 
 def probed(
-    model: Any, checkpoints: Checkpoints, data: ProbeData, limits: Limits, progress: Callable[[str], None] | None
+    model: Any, checkpoints: Checkpoints, data: ProbeData, limits: ProbeLimits, progress: Callable[[str], None] | None
 ) -> NetworkReport:
     """`probe` of what has been read."""
     say = progress or (lambda text: None)

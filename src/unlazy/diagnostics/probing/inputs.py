@@ -41,7 +41,7 @@ class Checkpoints(NamedTuple):
     """What messages call them."""
 
 
-class Limits(NamedTuple):
+class ProbeLimits(NamedTuple):
     rows: int
     """Training rows, and held-out ones, that go into kernels."""
     memory: float
@@ -126,9 +126,9 @@ def _refuse_repeats(rows: np.ndarray, held_out: np.ndarray) -> None:
         )
 
 
-def read_limits(rows: int, budget: float) -> Limits:
+def read_limits(rows: int, budget: float) -> ProbeLimits:
     """`budget` is in megabytes."""
-    return Limits(
+    return ProbeLimits(
         check_whole("rows", rows, 50), float(check_array("budget", budget, low=1, ndim=0)) * _BYTES_OF_A_MEGABYTE
     )
 
