@@ -12,8 +12,8 @@ from unlazy.checks import InputError
 from unlazy.diagnostics.probing.alternatives import held_out_misses, linear_kernel, rbf_kernel
 from unlazy.diagnostics.probing.inputs import (
     Checkpoints,
-    ProbeLimits,
     ProbeData,
+    ProbeLimits,
     chosen_rows,
     read_checkpoints,
     read_data,
