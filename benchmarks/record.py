@@ -39,6 +39,7 @@ NAMES = (
     "message_passing",
     "leave_one_out",
     "probe",
+    "probe_cuts",
     "diffusion",
     "mean_field",
     "forecast",

@@ -393,7 +393,10 @@ def fit_(
 def probe_(
     source: Annotated[str, typer.Argument(metavar="run.py:make_model", help="or a folder of .npz activations")],
     checkpoints: Annotated[
-        str | None, typer.Option(metavar="'ckpt/*.pt'", help="files of parameters, the one before training first")
+        list[str] | None,
+        typer.Option(
+            metavar="'ckpt/*.pt'", help="files of parameters, the one before training first; may be given several times"
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="the arrays X, y, X_val, y_val")] = None,
     rows: Annotated[int, typer.Option(help="training rows, and held-out ones, that go into kernels")] = 500,

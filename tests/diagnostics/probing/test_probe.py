@@ -4,6 +4,8 @@ import copy
 import doctest
 import importlib
 import json
+import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -120,6 +122,22 @@ def test_the_forecast_holds_what_a_readout_of_more_held_out_rows_does(data):
     assert truth == pytest.approx(float(at.forecast_error), rel=0.25)
 
 
+def test_a_kernel_that_is_symmetric_up_to_single_precision_is_used(data, monkeypatch):
+    from unlazy.diagnostics.probing.torch_network import TorchNetwork
+
+    exact = TorchNetwork.kernel
+
+    def rounded(self, state, rows, left, *others):
+        values, strange = exact(self, state, rows, left, *others)
+        return values * (1 + 1e-7 * np.random.default_rng(0).normal(size=values.shape)), strange
+
+    expected = asked(data, rows=50).dataset
+    monkeypatch.setattr(TorchNetwork, "kernel", rounded)
+    found = asked(data, rows=50).dataset
+    assert "its initial tangent kernel" in found.method.values
+    np.testing.assert_allclose(found.label_margin, expected.label_margin, atol=1e-3)
+
+
 def test_a_network_that_does_not_fit_is_not_said_to_have_memorised(data):
     X, y, *held_out = data
     wrong = np.random.default_rng(3).permutation(y)
@@ -127,6 +145,75 @@ def test_a_network_that_does_not_fit_is_not_said_to_have_memorised(data):
     report = callback.report(model, X, wrong, *held_out, rows=100)
     assert report.signal_or_memory == "unfitted"
     assert "do not speak of memory" in report.sentences[1]
+
+
+def moved_by(state, change):
+    torch.manual_seed(1)
+    return {name: value + change * value.std() * torch.randn_like(value) for name, value in state.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(1e-7, "has hardly been trained"), (2.0, "has not learned its training")]
+)
+def test_a_network_that_predicts_labels_no_better_than_by_chance_is_not_said_to_have_learned(change, words):
+    rng = np.random.default_rng(0)
+    X, V = rng.normal(size=(200, D)).astype(np.float32), rng.normal(size=(100, D)).astype(np.float32)
+    y, y_val = (np.arange(n) % CLASSES for n in (200, 100))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, CLASSES)).eval()
+    states = [copy.deepcopy(model.state_dict()), moved_by(model.state_dict(), change)]
+    report = probe(model, states, X, y, V, y_val, rows=50)
+    assert report.lazy_or_rich == "untrained"
+    assert words in report.sentences[0]
+    assert "of the training labels, no better than by chance (25%)" in report.sentences[0]
+    assert f"weights moved by {np.median(report.dataset.relative_change[-1]):.2g}" in report.sentences[0]
+
+
+def test_a_network_that_fits_no_more_labels_than_at_its_start_is_not_said_to_have_learned(data):
+    X, y, *held_out = data
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, CLASSES)).eval()
+    with torch.no_grad():
+        answers = model(torch.tensor(X)).argmax(1).numpy()
+    given = np.where(np.arange(len(y)) % 3 == 0, answers, y)
+    states = [copy.deepcopy(model.state_dict()), moved_by(model.state_dict(), 1e-7)]
+    report = probe(model, states, X, given, *held_out, rows=50)
+    assert report.lazy_or_rich == "untrained"
+    share = np.mean(given == answers)
+    assert (
+        f"hardly been trained: it predicts {100 * share:.0f}% of the training labels, no better than at its start"
+        in (report.sentences[0])
+    )
+
+
+def test_outputs_that_are_all_the_same_are_no_better_than_chance(data):
+    """Ties are half right, whatever the number of classes."""
+    _, y, _, y_val = data
+    saved = [{"outputs": np.zeros((len(y), CLASSES)), "outputs_val": np.full((len(y_val), CLASSES), c)} for c in (0, 1)]
+    assert probe(None, saved, None, y, None, y_val).lazy_or_rich == "untrained"
+
+
+def test_a_network_that_starts_from_no_answer_learns_what_it_fits_beyond_chance(data):
+    """f - f_0 is 0 at the start, of which half counts as right; 40% of four classes are more than nothing."""
+    _, y, _, y_val = data
+    rng = np.random.default_rng(0)
+    saved = []
+    for known in (0.0, 0.2):
+        one = {}
+        for end, codes in (("", y), ("_val", y_val)):
+            answers = np.where(rng.random(len(codes)) < known, codes, rng.integers(0, CLASSES, len(codes)))
+            one[f"outputs{end}"] = np.eye(CLASSES)[answers] * (known > 0)
+        saved.append(one)
+    report = probe(None, saved, None, y, None, y_val)
+    assert float(report.dataset.training_fit[-1]) < float(report.dataset.training_fit[0]) == 0.5
+    assert report.lazy_or_rich == "unknown"
+
+
+def test_checkpoints_that_are_the_same_are_told(data):
+    report = asked(data)
+    assert report.lazy_or_rich == "untrained"
+    assert report.sentences[0].startswith("Nothing changed between the first and the last checkpoint")
+    assert len(report.figure().axes) == 4
 
 
 def test_the_report_prints_four_sentences_draws_and_is_written(flipped, tmp_path):
@@ -277,6 +364,8 @@ BAD = {
     "y must hold classes of y_val": {"y": np.full(300, 9)},
     "y_val must hold classes, got 200 values": {"y_val": np.arange(200.0)},
     "y_val must hold at least 2 classes": {"y_val": np.zeros(200)},
+    "y must hold at least 2 classes, got only 1": {"y": np.ones(300, int)},
+    "X must have at least 20 rows, got 19": {"X": np.ones((19, D)), "y": np.arange(19) % CLASSES},
     "true_labels must agree": {"true_labels": "shifted"},
     "X_val must hold rows that were not trained on": {"X_val": "repeated", "y_val": "repeated"},
     "checkpoints must be at least two, the one before training first, got 1": {"checkpoints": [{}]},
@@ -312,12 +401,87 @@ def test_wrong_input_is_refused_in_one_line(data, message):
     assert "\n" not in str(raised.value)
 
 
+PREFIXES = ("module.", "model.", "net.", "_orig_mod.", "module._orig_mod.", "model.net.")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_prefix_of_what_wraps_the_model_is_left_out_and_told(files, prefix):
+    expected = probe_files("run.py:make_model", "ckpt/*.pt", "data.npz", rows=50)
+    for file in pathlib.Path("ckpt").glob("*.pt"):
+        torch.save({prefix + name: value for name, value in torch.load(file).items()}, file)
+    report = probe_files("run.py:make_model", "ckpt/*.pt", "data.npz", rows=50)
+    assert [note for note in report.notes if repr(prefix) in note] == [
+        f"the names in the checkpoints fit the model without their prefix {prefix!r}, which was left out"
+    ]
+    np.testing.assert_array_equal(report.dataset.training_margin, expected.dataset.training_margin)
+
+
+def test_the_name_of_a_part_that_was_compiled_is_read(data):
+    X, y, *held_out = data
+    model = nn.Sequential(nn.Sequential(nn.Linear(D, 8), nn.ReLU()), nn.Linear(8, CLASSES)).eval()
+    state = {name.replace("0.0.", "0._orig_mod.0."): value for name, value in model.state_dict().items()}
+    report = probe(model, [state, moved_by(state, 0.1)], X, y, *held_out, rows=50)
+    assert any("'_orig_mod.'" in note for note in report.notes)
+
+
+def other_names(state):
+    return {f"{'first' if name.startswith('0') else 'last'}.{name}": value for name, value in state.items()}
+
+
+def with_nan(state):
+    return {name: value * torch.nan if name == "2.weight" else value for name, value in state.items()}
+
+
+def other_shape(state):
+    return {name: value[:7] if name == "0.weight" else value for name, value in state.items()}
+
+
+BAD_STATES = {
+    r"got NaN or infinity in 2.weight of ckpt/step_4.pt: leave it out": with_nan,
+    r"must fit the model, got ckpt/step_4.pt without 0.bias, 0.weight, ... and with first.0.bias, first.0.weight, ...: "
+    r"save the state_dict\(\) of the model itself, not of what wraps it": other_names,
+    r"must fit the model: size mismatch for 0.weight.*\(ckpt/step_4.pt\)$": other_shape,
+    r"checkpoints must be state dicts of the model, got for ckpt/step_4.pt a list": lambda state: list(state.values()),
+}
+
+
+@pytest.mark.parametrize("message", BAD_STATES)
+def test_a_checkpoint_that_cannot_be_used_is_named(files, message):
+    torch.save(BAD_STATES[message](torch.load("ckpt/step_4.pt")), "ckpt/step_4.pt")
+    with pytest.raises(InputError, match=message) as raised:
+        probe_files("run.py:make_model", "ckpt/*.pt", "data.npz")
+    assert "\n" not in str(raised.value)
+
+
+def test_saved_activations_that_cannot_be_used_are_named(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, y, _, y_val = data
+    np.savez("data.npz", y=y, y_val=y_val)
+    whole = {"outputs": np.ones((len(y), CLASSES)), "outputs_val": np.ones((len(y_val), CLASSES))}
+    pathlib.Path("saved").mkdir()
+    np.savez("saved/at_0.npz", **whole)
+    for changed, message in (
+        ({"outputs_val": np.full((len(y_val), CLASSES), np.nan)}, "outputs_val of saved/at_1.npz must be finite"),
+        ({"outputs": np.ones((7, CLASSES))}, "outputs of saved/at_1.npz must have 300 rows like y, got 7"),
+        ({"features": np.ones((7, 3))}, "features of saved/at_1.npz must have 300 rows like y, got 7"),
+    ):
+        np.savez("saved/at_1.npz", **{**whole, **changed})
+        with pytest.raises(InputError, match=message):
+            probe_files("saved", table="data.npz")
+    np.savez("saved/at_1.npz", outputs=whole["outputs"])
+    with pytest.raises(InputError, match=r"must have outputs_val, got for saved/at_1.npz outputs"):
+        probe_files("saved", table="data.npz")
+
+
 def test_a_first_checkpoint_that_is_not_the_initial_one_is_told(data):
     X, y, *held_out = data
     model, callback = trained(1.0, X, y, 100)
     late = callback.checkpoints[-2:]
     report = probe(copy.deepcopy(model).eval(), late, X, y, *held_out, rows=60)
-    assert any("is it the one before training" in note for note in report.notes)
+    assert report.notes == (
+        "the checkpoint 0 is taken for the start of training, though it predicts 100% of the training labels: lazy or "
+        "rich and memory are measured from there",
+    )
     fresh = ProbeCallback()
     fresh.end(model, 5)
     with pytest.raises(InputError, match="the initial parameters were not kept"):
@@ -435,6 +599,40 @@ def pickled(tmp_path):
     torch.save({"model": nn.Linear(2, 2)}, tmp_path / "ckpt" / "step_99.pt")
 
 
+def pickled_whole(tmp_path):
+    torch.save(nn.Sequential(nn.Linear(2, 2)), tmp_path / "ckpt" / "step_99.pt")
+
+
+def pickled_old(tmp_path):
+    torch.save(nn.Linear(2, 2), tmp_path / "ckpt" / "step_99.pt", _use_new_zipfile_serialization=False)
+
+
+def pickled_own(tmp_path):
+    torch.save(Scaled(1.0), tmp_path / "ckpt" / "step_99.pt")
+
+
+def text_file(tmp_path):
+    (tmp_path / "ckpt" / "step_99.pt").write_text("import torch: naïve\n" * 500)
+
+
+def empty_file(tmp_path):
+    (tmp_path / "ckpt" / "step_99.pt").touch()
+
+
+def npz_file(tmp_path):
+    with (tmp_path / "ckpt" / "step_99.pt").open("wb") as stream:
+        np.savez(stream, a=np.zeros(2))
+
+
+def cut_file(tmp_path):
+    whole = (tmp_path / "ckpt" / "step_12.pt").read_bytes()
+    (tmp_path / "ckpt" / "step_99.pt").write_bytes(whole[: len(whole) // 2])
+
+
+def plain_pickle(tmp_path):
+    (tmp_path / "ckpt" / "step_99.pt").write_bytes(pickle.dumps({"a": 1}))
+
+
 WRONG_FILES = {
     "there is no file nothing.npz": {"table": "nothing.npz"},
     "checkpoints must be files, but none is like": {"checkpoints": "none/*.pt"},
@@ -444,10 +642,25 @@ WRONG_FILES = {
     r"run.py has no function 'make_modle' \(did you mean make_model": {"source": "run.py:make_modle"},
     "run.py:broken raised KeyError": {"source": "run.py:broken"},
     "run.py:number must return a PyTorch module": {"source": "run.py:number"},
-    "is no .npz file of plain arrays": {"table": "run.py"},
+    "run.py must be a .npz file of plain arrays, as np.savez writes it, got a text file$": {"table": "run.py"},
+    "one.npy must be a .npz file .* got a .npy file, a single array": {"table": "one.npy"},
+    "pickled.npz must be a .npz file .* got a pickle": {"table": "pickled.npz"},
+    "checkpoints must be files, but none is like ckpt: ckpt is a folder, give 'ckpt/": {"checkpoints": "ckpt"},
+    "checkpoints must be at least two, .* got 1": {"checkpoints": ["ckpt/step_0.pt", "ckpt/step_0.pt"]},
     "must have the arrays X, y, X_val, y_val, it lacks y_val": {"table": "short.npz"},
-    "is no .npz file of plain arrays: Object arrays": {"table": "objects.npz"},
-    "step_99.pt is no checkpoint of tensors alone": {"prepare": pickled},
+    "objects.npz must hold plain arrays, got objects in X: nothing is unpickled$": {"table": "objects.npz"},
+    r"step_99.pt must be a checkpoint of tensors, got an object of the class torch.nn.modules.linear.Linear; nothing "
+    r"is unpickled: write it by torch.save\(model.state_dict\(\), file\)$": {"prepare": pickled},
+    "step_99.pt .*got an object of the class torch.nn.modules.container.Sequential": {"prepare": pickled_whole},
+    "step_99.pt .*class torch.nn.modules.linear.Linear; nothing is unpickled: write it by": {"prepare": pickled_old},
+    r"step_99.pt .*got an object of the class [\w.]*Scaled; nothing is unpickled": {"prepare": pickled_own},
+    r"step_99.pt must be a checkpoint of tensors, got a text file: write it by torch.save\(": {"prepare": text_file},
+    "step_99.pt must be a checkpoint of tensors, got an empty file": {"prepare": empty_file},
+    "step_99.pt must be a checkpoint of tensors, got a .npz file": {"prepare": npz_file},
+    "step_99.pt must be a checkpoint of tensors, got a file that ends too early": {"prepare": cut_file},
+    "step_99.pt must be a checkpoint of tensors, got a pickle that is damaged or holds others": {
+        "prepare": plain_pickle
+    },
 }
 
 
@@ -456,11 +669,70 @@ def test_wrong_files_are_refused_in_one_line_and_nothing_is_unpickled(files, tmp
     changes = dict(WRONG_FILES[message])
     np.savez(tmp_path / "short.npz", X=np.zeros((3, 2)), y=np.zeros(3), X_val=np.zeros((3, 2)))
     np.savez(tmp_path / "objects.npz", X=np.array([{"a": 1}], dtype=object))
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (tmp_path / "pickled.npz").write_bytes(pickle.dumps({"a": 1}))
     changes.pop("prepare", lambda path: None)(tmp_path)
     asked = {"source": "run.py:make_model", "checkpoints": "ckpt/*.pt", "table": "data.npz", **changes}
     with pytest.raises(InputError, match=message) as raised:
         probe_files(**asked)
-    assert "\n" not in str(raised.value)
+    said = str(raised.value)
+    assert said.isprintable()
+    assert len(said) < 250
+    assert "allow_pickle" not in said
+
+
+EARLY = [
+    {"table": "nothing.npz"},
+    {"table": "short.npz"},
+    {"source": "run.py:make_modle"},
+    {"source": "lost.py:make_model"},
+    {"checkpoints": "none/*.pt"},
+    {"checkpoints": ["ckpt/step_0.pt"]},
+    {"checkpoints": "run*"},
+    {"checkpoints": ["ckpt/step_0.pt", "whole.pt"]},
+    {"table": "one_class.npz"},
+    {"rows": 3},
+    {"budget": 0},
+]
+
+
+@pytest.mark.parametrize("changes", EARLY, ids=str)
+def test_wrong_files_and_rows_are_refused_before_the_script_is_run(files, tmp_path, data, changes):
+    X, y, V, _ = data
+    np.savez(tmp_path / "short.npz", X=X)
+    np.savez(tmp_path / "one_class.npz", X=X, y=y, X_val=V, y_val=np.zeros(len(V)))
+    torch.save(nn.Sequential(nn.Linear(2, 2)), tmp_path / "whole.pt")
+    (tmp_path / "run.py").write_text(SCRIPT + "raise SystemExit('the script was run')\n")
+    asked = {"source": "run.py:make_model", "checkpoints": "ckpt/*.pt", "table": "data.npz", **changes}
+    with pytest.raises(InputError):
+        probe_files(**asked)
+
+
+def test_checkpoints_are_taken_in_the_order_given_each_once(files):
+    from typer.testing import CliRunner
+
+    from unlazy.cli.commands import app
+
+    def asked(*patterns):
+        words = ["probe", "run.py:make_model", "--data", "data.npz", "--rows", "50", "--json"]
+        done = CliRunner().invoke(app, [*words, *(word for one in patterns for word in ("--checkpoints", one))])
+        return json.loads(done.stdout)["results"]
+
+    whole = asked("ckpt/*.pt")
+    backwards = asked("ckpt/step_12.pt", "ckpt/step_4.pt", "ckpt/step_0.pt")
+    assert backwards["training_fit"] == whole["training_fit"][::-1]
+    assert backwards["checkpoint"] == [0, 1, 2]
+    assert asked("ckpt/step_0.pt", "ckpt/*.pt")["checkpoint"] == [0, 4, 12]
+    assert asked("ckpt/step_0.pt", "ckpt/step_1*.pt")["checkpoint"] == [0, 12]
+
+
+def test_steps_that_do_not_begin_at_0_are_told(files):
+    report = probe_files("run.py:make_model", "ckpt/step_[1-9]*.pt", "data.npz", rows=50)
+    assert [note for note in report.notes if "ckpt/step_4.pt is taken for the start of training" in note]
+    assert "though its step is 4 and not 0" in report.notes[-1]
+    assert "lazy or rich and memory are measured from there" in str(report).replace("\n      ", " ")
+    whole = probe_files("run.py:make_model", "ckpt/*.pt", "data.npz", rows=50)
+    assert not any("start of training" in note for note in whole.notes)
 
 
 def test_the_example_runs():

@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_whole
+from unlazy.checks import InputError
 from unlazy.diagnostics.probing.alternatives import held_out_misses, linear_kernel, rbf_kernel
-from unlazy.diagnostics.probing.inputs import ProbeData, chosen_rows, read_checkpoints, read_data, read_steps
+from unlazy.diagnostics.probing.inputs import (
+    Checkpoints,
+    ProbeData,
+    ProbeLimits,
+    chosen_rows,
+    read_checkpoints,
+    read_data,
+    read_limits,
+    read_steps,
+)
 from unlazy.diagnostics.probing.networks import ProbedNetwork, SavedActivations, Seen
-from unlazy.diagnostics.probing.report import NetworkReport
+from unlazy.diagnostics.probing.report import NetworkReport, fits_already
 from unlazy.observables.class_means import ClassMeans, class_means
 from unlazy.observables.feature_kernels import centred_kernel_alignment, feature_kernel
 from unlazy.observables.left_out_labels import fresh_readout_gain, left_out_labels
@@ -22,7 +31,6 @@ from unlazy.observables.weight_change import LEAST_WIDTH, frobenius_change, outl
 _GRADIENT_ROWS = 200
 _SIZES = (1, 2, 5, 10)
 """Multiples of the held-out rows at which a fresh readout is forecast."""
-_MEGABYTE = 2**20
 
 
 def probe(
@@ -78,26 +86,35 @@ def probe(
     >>> float(report.dataset.held_out_accuracy[-1]) > 0.85
     True
     """
-    say = progress or (lambda text: None)
     states = read_checkpoints(checkpoints)
     data = read_data(X, y, X_val, y_val, true_labels)
     at = read_steps(steps, len(states))
-    most = check_whole("rows", rows, 50)
-    memory = float(check_array("budget", budget, low=1, ndim=0)) * _MEGABYTE
-    network = _network(model, states, data)
-    notes: list[str] = []
+    named = Checkpoints(states, at, [f"the checkpoint {step:g}" for step in at])
+    return probed(model, named, data, read_limits(rows, budget), progress)
+
+
+def probed(
+    model: Any, checkpoints: Checkpoints, data: ProbeData, limits: ProbeLimits, progress: Callable[[str], None] | None
+) -> NetworkReport:
+    """`probe` of what has been read."""
+    say = progress or (lambda text: None)
+    _, at, names = checkpoints
+    most, memory = limits
+    network = _network(model, checkpoints.states, data)
+    states = [network.read(state, name) for state, name in zip(checkpoints.states, names, strict=True)]
+    notes: list[str] = list(network.notes)
 
     chosen, chosen_val = chosen_rows(len(data.codes), most, 0), chosen_rows(len(data.codes_val), most, 1)
     seen = []
-    for step, state in zip(at, states, strict=True):
-        say(f"outputs of the checkpoint {step:g}")
+    for name, state in zip(names, states, strict=True):
+        say(f"outputs of {name}")
         parts = (("", data.X, chosen), ("_val", data.X_val, chosen_val))
-        seen.append([_checked(network.seen(state, *part), data, step) for part in parts])
+        seen.append([_checked(network.seen(state, *part), data, name) for part in parts])
     found: dict[str, tuple] = {}
     found |= _fits(seen, data)
     found |= _features([pair[1] for pair in seen], data.codes_val[chosen_val], notes)
     say("changes of the weights")
-    found |= _layers(network, states, notes)
+    found |= _layers(network, states, names, notes)
     say("directions of what was learned")
     found |= _signal(network, states, data, chosen_val, notes)
     kernel = None
@@ -106,6 +123,9 @@ def probe(
         answer = network.kernel(states[0], both, len(chosen), memory, say)
         if answer is not None:
             kernel = answer[0]
+            # of products in single precision and several threads the last digits depend on the order of the factors
+            square = kernel[:, : len(chosen)]
+            kernel[:, : len(chosen)] = (square + square.T) / 2
             if answer[1]:
                 notes.append(f"per-sample gradients of {', '.join(answer[1])}: no layer that is known uses them")
     else:
@@ -115,9 +135,19 @@ def probe(
     found |= _labels(seen[0], data, chosen, chosen_val, kernel, both)
     say("forecast")
     found |= _forecast(seen[-1][1], data.codes_val[chosen_val])
-    if float(found["training_fit"][1][0]) > 0.5 * (1 + 1 / data.classes):
-        notes.append("the first checkpoint predicts most training labels: is it the one before training?")
+    notes += _late_start(names[0], at[0], float(found["training_fit"][1][0]), data.classes)
     return _report(found, at, data, chosen, notes)
+
+
+def _late_start(name: str, step: float, fit: float, classes: int) -> list[str]:
+    reasons = [f"its step is {step:g} and not 0"] if step > 0 else []
+    reasons += [f"it predicts {100 * fit:.0f}% of the training labels"] if fits_already(fit, classes) else []
+    if not reasons:
+        return []
+    return [
+        f"{name} is taken for the start of training, though {' and '.join(reasons)}: lazy or rich and memory are "
+        "measured from there"
+    ]
 
 
 def _network(model: Any, states: list[Any], data: ProbeData) -> ProbedNetwork:
@@ -141,12 +171,12 @@ def _network(model: Any, states: list[Any], data: ProbeData) -> ProbedNetwork:
     return JaxNetwork(model, states[0])
 
 
-def _checked(seen: Seen, data: ProbeData, step: float) -> Seen:
+def _checked(seen: Seen, data: ProbeData, name: str) -> Seen:
     columns = seen.outputs.shape[1]
     if columns != data.classes and not (columns == 1 and data.classes == 2):
         raise InputError(f"model must give an output for each of the {data.classes} classes of y_val, got {columns}")
     if not np.isfinite(seen.outputs).all():
-        raise InputError(f"model must give finite outputs, got others at the checkpoint {step:g}: leave it out")
+        raise InputError(f"model must give finite outputs, got others of {name}: leave it out")
     return seen
 
 
@@ -154,8 +184,11 @@ def _fits(seen: list[list[Seen]], data: ProbeData) -> dict[str, tuple]:
     own = np.stack([margins(pair[0].outputs, data.codes) for pair in seen])
     new = np.stack([margins(pair[1].outputs, data.codes_val) for pair in seen])
     right = np.ones(len(data.codes), bool) if data.truth is None else data.truth == data.codes
+    gains = hits(own[-1]) - hits(own[0])
     found: dict[str, tuple] = {
         "training_fit": ("checkpoint", hits(own).mean(axis=1)),
+        "training_fit_by_chance": ("checkpoint", [_fit_by_chance(pair[0].outputs, data) for pair in seen]),
+        "training_fit_gain_deviation": ((), gains.std(ddof=1) / np.sqrt(len(gains))),
         "held_out_accuracy": ("checkpoint", hits(new).mean(axis=1)),
         "training_margin": ("checkpoint", own.mean(axis=1)),
         "held_out_margin": ("checkpoint", new.mean(axis=1)),
@@ -168,6 +201,13 @@ def _fits(seen: list[list[Seen]], data: ProbeData) -> dict[str, tuple]:
         found["flipped_fit"] = ("checkpoint", hits(own[:, ~right]).mean(axis=1))
         found["flipped_recovered"] = ("checkpoint", hits(true[:, ~right]).mean(axis=1))
     return found
+
+
+def _fit_by_chance(outputs: np.ndarray, data: ProbeData) -> float:
+    """The fit of labels with the same shares of classes that do not depend on the rows."""
+    shares = np.bincount(data.codes, minlength=data.classes) / len(data.codes)
+    each = [hits(margins(outputs, np.full(len(outputs), code))).mean() for code in range(data.classes)]
+    return float(shares @ each)
 
 
 def _gap_error(training: np.ndarray, held_out: np.ndarray) -> float:
@@ -195,15 +235,17 @@ def _features(seen: list[Seen], codes: np.ndarray, notes: list[str]) -> dict[str
     }
 
 
-def _layers(network: ProbedNetwork, states: list[Any], notes: list[str]) -> dict[str, tuple]:
+def _layers(network: ProbedNetwork, states: list[Any], checkpoints: list[str], notes: list[str]) -> dict[str, tuple]:
     weights = [network.weights(state) for state in states]
     names = list(weights[0])
     if not names:
         notes.append("no weights: how far they moved, and along which directions, is missing")
         return {}
-    for other in weights[1:]:
+    for checkpoint, other in zip(checkpoints[1:], weights[1:], strict=True):
         if list(other) != names or any(other[name].shape != weights[0][name].shape for name in names):
-            raise InputError("weights must have the same names and shapes in all checkpoints, got others")
+            raise InputError(
+                f"weights must have the same names and shapes in all checkpoints, got others in {checkpoint}"
+            )
     shares, counts = np.full(len(names), np.nan), np.full(len(names), -1)
     for i, name in enumerate(names):
         if min(weights[0][name].shape) >= LEAST_WIDTH:

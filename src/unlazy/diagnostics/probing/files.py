@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import sys
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, suggest
-from unlazy.diagnostics.probing.answer import probe
+from unlazy.diagnostics.probing.answer import probed
+from unlazy.diagnostics.probing.inputs import Checkpoints, read_checkpoints, read_data, read_limits, read_steps
 from unlazy.diagnostics.probing.report import NetworkReport
+from unlazy.diagnostics.probing.stored import check_checkpoint, read_npz, read_tensors
 from unlazy.words import brief
 
 _INITIAL = ("init", "start", "before")
@@ -25,7 +26,7 @@ _NEEDED = ("X", "y", "X_val", "y_val")
 
 def probe_files(
     source: str | os.PathLike,
-    checkpoints: str | None = None,
+    checkpoints: str | Sequence[str] | None = None,
     table: str | os.PathLike | None = None,
     *,
     rows: int = 500,
@@ -38,83 +39,64 @@ def probe_files(
     or a pair of such a function and parameters into whose structure the saved arrays are put in their order.
     `checkpoints` is a pattern such as "ckpt/*.pt" of PyTorch's files, read with `weights_only=True`, or of .npz files;
     they are sorted by the last number in their names, which is the step, after one whose name has "init" or "start".
-    `table` is a .npz file with the arrays X, y, X_val, y_val and, if known, true_labels. A folder has one .npz file for
-    each checkpoint (see `probe`), and X and X_val may then be missing.
+    Of several patterns or names the files are taken in the order given, each once. `table` is a .npz file with the
+    arrays X, y, X_val, y_val and, if known, true_labels. A folder has one .npz file for each checkpoint (see `probe`),
+    and X and X_val may then be missing. All files are looked at before the script is run.
     """
-    arrays = _read_npz(_table_file(table))
-    missing = [name for name in _NEEDED if name not in arrays]
-    place = Path(source)
-    folder = place.is_dir()
-    if missing and not (folder and set(missing) <= {"X", "X_val"}):
-        raise InputError(f"{table} must have the arrays {', '.join(_NEEDED)}, it lacks {', '.join(missing)}")
-    rows_given = (arrays.get("X"), arrays["y"], arrays.get("X_val"), arrays["y_val"])
-    options: dict[str, Any] = {"true_labels": arrays.get("true_labels"), "rows": rows, "budget": budget}
-    if folder:
-        if checkpoints is not None:
-            raise InputError("checkpoints must not be given with a folder of activations, whose files they are")
-        files, steps = _sorted(sorted(place.glob("*.npz")), f"{place}/*.npz")
-        states: list[Any] = [_read_npz(file) for file in files]
-        return probe(None, states, *rows_given, **options, steps=steps, progress=progress)
-    if checkpoints is None:
-        raise InputError("checkpoints must be given for a model, such as 'ckpt/*.pt'")
-    files, steps = _sorted([Path(file) for file in glob.glob(checkpoints)], checkpoints)
-    model, template = _made(str(source))
-    states = [_read_state(file, template) for file in files]
-    return probe(model, states, *rows_given, **options, steps=steps, progress=progress)
-
-
-def _table_file(table: str | os.PathLike | None) -> Path:
     if table is None:
         raise InputError(f"the rows must be a .npz file with the arrays {', '.join(_NEEDED)}")
-    return Path(table)
+    limits, place = read_limits(rows, budget), Path(source)
+    folder = place.is_dir()
+    if folder and checkpoints:
+        raise InputError("checkpoints must not be given with a folder of activations, whose files they are")
+    if not folder:
+        _check_script(str(source))
+        if not checkpoints:
+            raise InputError("checkpoints must be given for a model, such as 'ckpt/*.pt'")
+    asked = [f"{glob.escape(str(place))}/*.npz"] if folder else checkpoints
+    files, steps = _found([asked] if isinstance(asked, str) else asked or ())
+    for file in files:
+        check_checkpoint(file)
+    arrays = read_npz(Path(table))
+    missing = [name for name in _NEEDED if name not in arrays]
+    if missing and not (folder and set(missing) <= {"X", "X_val"}):
+        raise InputError(f"{table} must have the arrays {', '.join(_NEEDED)}, it lacks {', '.join(missing)}")
+    data = read_data(*(arrays.get(name) for name in (*_NEEDED, "true_labels")))
+    model, template = (None, None) if folder else _made(str(source))
+    states = [_read_state(file, template) for file in files]
+    return probed(model, Checkpoints(states, steps, [str(file) for file in files]), data, limits, progress)
 
 
-def _read_npz(file: Path) -> dict[str, np.ndarray]:
-    if not file.is_file():
-        raise InputError(f"there is no file {file}")
-    try:
-        found = np.load(file, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise InputError(f"{file} must be a .npz file with named arrays, got a single one")
-        with found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{file} is no .npz file of plain arrays: {error}") from None
-
-
-def _sorted(files: Sequence[Path], pattern: str) -> tuple[list[Path], list[float] | None]:
-    """By step, and the steps if every name tells one."""
-    if not files:
-        raise InputError(f"checkpoints must be files, but none is like {pattern}")
-
-    def step(file: Path) -> float:
-        if any(word in file.stem.lower() for word in _INITIAL):
-            return -1.0
-        numbers = re.findall(r"\d+", file.stem)
-        return float(numbers[-1]) if numbers else np.inf
-
-    found = sorted(files, key=lambda file: (step(file), file.name))
-    steps = [max(step(file), 0.0) for file in found]
+def _found(patterns: Sequence[str]) -> tuple[list[Path], np.ndarray]:
+    """The files, those of each pattern by step, and the steps: 0, 1, 2, ... if not every name tells one."""
+    found: dict[Path, float] = {}
+    for pattern in patterns:
+        named = Path(pattern)
+        files = [named] if named.is_file() else [Path(file) for file in glob.glob(pattern) if Path(file).is_file()]
+        if not files:
+            hint = f": {pattern} is a folder, give '{named / '*.pt'}'" if named.is_dir() else ""
+            raise InputError(f"checkpoints must be files, but none is like {pattern}{hint}")
+        for file in sorted(files, key=lambda file: (_step(file), file.name)):
+            found.setdefault(file, _step(file))
+    read_checkpoints(list(found))
+    steps = np.maximum(list(found.values()), 0.0)
     told = np.isfinite(steps).all() and (np.diff(steps) > 0).all()
-    return found, steps if told else None
+    return list(found), read_steps(steps if told else None, len(found))
+
+
+def _step(file: Path) -> float:
+    """The last number in the name, -1 before training; infinite if the name tells none."""
+    if any(word in file.stem.lower() for word in _INITIAL):
+        return -1.0
+    numbers = re.findall(r"\d+", file.stem)
+    return float(numbers[-1]) if numbers else np.inf
 
 
 def _read_state(file: Path, template: Any) -> Any:
-    if file.suffix == ".npz":
-        found = _read_npz(file)
-        return found if template is None else _filled(template, list(found.values()), file)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise InputError(f"{file} needs PyTorch, which is not installed: pip install 'unlazy[torch]'") from None
-    try:
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        # what a damaged file, or one with other objects than tensors, raises is anything
-        text = str(error).partition("\n")[0]
-        raise InputError(f"{file} is no checkpoint of tensors alone: {type(error).__name__}: {text}") from None
+    if file.suffix != ".npz":
+        return read_tensors(file)
+    found = read_npz(file)
+    return found if template is None else _filled(template, list(found.values()), file)
 
 
 def _filled(template: Any, arrays: list[np.ndarray], file: Path) -> Any:
@@ -128,15 +110,26 @@ def _filled(template: Any, arrays: list[np.ndarray], file: Path) -> Any:
     return eqx.combine(jax.tree.unflatten(structure, arrays), rest)
 
 
-def _made(source: str) -> tuple[Any, Any]:
-    """The model that a function in a user's file makes, and the parameters that a JAX function comes with."""
+def _check_script(source: str) -> None:
+    """Refuse a source whose file, or whose function's name in it, is missing, without running it."""
     file, _, name = source.rpartition(":")
     if not file.endswith(".py") or not name:
         raise InputError(f"source must be a folder of activations or like run.py:make_model, got {brief(source)}")
-    path = Path(file)
-    spec = importlib.util.spec_from_file_location(f"unlazy_user_{path.stem}", path) if path.is_file() else None
-    if spec is None or spec.loader is None:
+    if not Path(file).is_file():
         raise InputError(f"there is no Python file {file}")
+    text = Path(file).read_text(encoding="utf-8", errors="replace")
+    if not re.search(rf"\b{re.escape(name)}\b", text) and "import *" not in text:
+        known = re.findall(r"^(?:def|class) +([a-zA-Z]\w*)", text, re.MULTILINE)
+        raise InputError(f"{file} has no function {name!r}{suggest(name, known)}")
+
+
+def _made(source: str) -> tuple[Any, Any]:
+    """The model that a function in a user's file makes, and the parameters that a JAX function comes with."""
+    file, _, name = source.rpartition(":")
+    path = Path(file)
+    spec = importlib.util.spec_from_file_location(f"unlazy_user_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.parent.resolve()))

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.words import brief
 
-_FEWEST_HELD_OUT = 20
+_FEWEST_ROWS = 20
 # values per row above which labels are no classes
 _MOST_CLASSES = 0.2
+_BYTES_OF_A_MEGABYTE = 2**20
 
 
 class ProbeData(NamedTuple):
@@ -29,6 +30,22 @@ class ProbeData(NamedTuple):
     @property
     def classes(self) -> int:
         return len(self.labels)
+
+
+class Checkpoints(NamedTuple):
+    """Parameters on the way, the first ones from before training."""
+
+    states: list[Any]
+    steps: np.ndarray
+    names: list[str]
+    """What messages call them."""
+
+
+class ProbeLimits(NamedTuple):
+    rows: int
+    """Training rows, and held-out ones, that go into kernels."""
+    memory: float
+    """In bytes."""
 
 
 def as_numpy(name: str, value: Any) -> np.ndarray:
@@ -56,8 +73,9 @@ def read_data(X: Any, y: Any, X_val: Any, y_val: Any, true_labels: Any) -> Probe
         if rows.shape[1:] != held_out.shape[1:]:
             raise InputError(f"X_val must have rows like X, got shapes {held_out.shape} and {rows.shape}")
         _refuse_repeats(rows, held_out)
-    if len(given_val) < _FEWEST_HELD_OUT:
-        raise InputError(f"X_val must have at least {_FEWEST_HELD_OUT} rows, got {len(given_val)}")
+    for name, part in (("X", given), ("X_val", given_val)):
+        if len(part) < _FEWEST_ROWS:
+            raise InputError(f"{name} must have at least {_FEWEST_ROWS} rows, got {len(part)}")
     labels, codes_val, counts = np.unique(given_val, return_inverse=True, return_counts=True)
     if len(labels) < 2:
         raise InputError(f"y_val must hold at least 2 classes, got only {labels[0]}")
@@ -69,6 +87,8 @@ def read_data(X: Any, y: Any, X_val: Any, y_val: Any, true_labels: Any) -> Probe
     if true_labels is not None:
         truth = _codes("true_labels", _labels("true_labels", true_labels, given), labels)
     codes = _codes("y", given, labels)
+    if len(np.unique(codes)) < 2:
+        raise InputError(f"y must hold at least 2 classes, got only {given[0]}")
     if truth is not None and (codes != truth).all():
         raise InputError("true_labels must agree with y in some row, got none that does")
     return ProbeData(rows, codes, held_out, codes_val, truth, labels)
@@ -104,6 +124,13 @@ def _refuse_repeats(rows: np.ndarray, held_out: np.ndarray) -> None:
             f"X_val must hold rows that were not trained on, got {repeated} of {len(held_out)} that are rows of X: the "
             "labels of training rows have leaked into the features, errors and forecasts from them may be far too low"
         )
+
+
+def read_limits(rows: int, budget: float) -> ProbeLimits:
+    """`budget` is in megabytes."""
+    return ProbeLimits(
+        check_whole("rows", rows, 50), float(check_array("budget", budget, low=1, ndim=0)) * _BYTES_OF_A_MEGABYTE
+    )
 
 
 def read_steps(steps: ArrayLike | None, count: int) -> np.ndarray:

@@ -25,6 +25,7 @@ class JaxNetwork:
         import jax
 
         self.network = network
+        self.notes: list[str] = []
         self.structure: Any = jax.tree.structure(initial)
         self.shapes = _shapes(initial)
 
@@ -55,19 +56,19 @@ class JaxNetwork:
 
         self._gradients = eqx.filter_jit(gradients)
 
-    def check(self, state: Any) -> None:
+    def read(self, state: Any, name: str) -> Any:
         import jax
 
         if jax.tree.structure(state) != self.structure or _shapes(state) != self.shapes:
-            raise InputError("checkpoints must have the structure and shapes of the first one, got others")
+            raise InputError(f"checkpoints must have the structure and shapes of the first one, got others in {name}")
         for leaf in _arrays(state):
             if not np.isfinite(np.asarray(leaf)).all():
-                raise InputError("checkpoints must be finite, got NaN or infinity in one: leave it out")
+                raise InputError(f"checkpoints must be finite, got NaN or infinity in {name}: leave it out")
+        return state
 
     def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen:
         import jax.numpy as jnp
 
-        self.check(state)
         assert rows is not None
         outputs, features = [], []
         for block, here in blocks(rows, chosen):
@@ -99,7 +100,6 @@ class JaxNetwork:
         import jax
         import jax.numpy as jnp
 
-        self.check(state)
         trained, rest = eqx.partition(state, eqx.is_inexact_array_like)
         leaves, structure = jax.tree.flatten(trained)
         n = len(rows)

@@ -26,6 +26,12 @@ class Seen(NamedTuple):
 class ProbedNetwork(Protocol):
     """A network with the parameters of a checkpoint put in."""
 
+    notes: list[str]
+    """What reading the checkpoints has to say."""
+
+    def read(self, state: Any, name: str) -> Any:
+        """The checkpoint as the other methods take it; `name` is what a refusal calls it."""
+
     def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen: ...
 
     def input_gradients(self, state: Any, rows: np.ndarray) -> np.ndarray | None:
@@ -50,18 +56,26 @@ class SavedActivations:
 
     def __init__(self, n: int, held_out: int) -> None:
         self.counts = {"": n, "_val": held_out}
+        self.notes: list[str] = []
+
+    def read(self, state: Any, name: str) -> dict[str, np.ndarray]:
+        found = {}
+        for part, count in self.counts.items():
+            if not isinstance(state, Mapping) or f"outputs{part}" not in state:
+                raise InputError(f"saved activations must have outputs{part}, got for {name} {_names(state)}")
+            for kind in (f"outputs{part}", f"features{part}"):
+                if state.get(kind) is None:
+                    continue
+                array = np.atleast_1d(as_numpy(f"{kind} of {name}", state[kind]))
+                if len(array) != count:
+                    raise InputError(f"{kind} of {name} must have {count} rows like y{part}, got {len(array)}")
+                found[kind] = np.asarray(array, np.float64).reshape(len(array), -1)
+        weights = [key for key, value in state.items() if key not in self._NAMES and np.ndim(value) >= 2]
+        return found | {key: as_numpy(f"{key} of {name}", state[key]) for key in weights}
 
     def seen(self, state: Any, part: str, rows: np.ndarray | None, chosen: np.ndarray) -> Seen:
-        if not isinstance(state, Mapping) or f"outputs{part}" not in state:
-            raise InputError(f"a checkpoint of saved activations must have outputs{part}, got {_names(state)}")
-        outputs = as_numpy(f"outputs{part}", state[f"outputs{part}"])
         features = state.get(f"features{part}")
-        found = [outputs, *([] if features is None else [as_numpy(f"features{part}", features)])]
-        for name, array in zip(("outputs", "features"), found, strict=False):
-            if len(array) != self.counts[part]:
-                raise InputError(f"{name}{part} must have {self.counts[part]} rows like y{part}, got {len(array)}")
-        flat = [np.asarray(array, np.float64).reshape(len(array), -1) for array in found]
-        return Seen(flat[0], flat[1][chosen] if len(flat) > 1 else None)
+        return Seen(state[f"outputs{part}"], None if features is None else features[chosen])
 
     def input_gradients(self, state: Any, rows: np.ndarray) -> None:
         return None
@@ -70,11 +84,7 @@ class SavedActivations:
         return None
 
     def weights(self, state: Any) -> dict[str, np.ndarray]:
-        return {
-            name: as_numpy(name, value)
-            for name, value in state.items()
-            if name not in self._NAMES and np.ndim(value) >= 2
-        }
+        return {name: value for name, value in state.items() if name not in self._NAMES}
 
 
 def _names(state: Any) -> str:

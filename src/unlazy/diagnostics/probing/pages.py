@@ -33,9 +33,13 @@ def _regime(report: NetworkReport) -> str:
     from unlazy.diagnostics.probing.report import LAZY, RICH
 
     data = report.dataset
+    if report._unchanged:
+        return "Nothing changed between the first and the last checkpoint: their weights and outputs are the same."
     shares = data.outlier_share.to_numpy() if "outlier_share" in data else np.array([np.nan])
     wide = shares[np.isfinite(shares)]
-    if report.lazy_or_rich == "unknown":
+    if report.lazy_or_rich == "untrained":
+        words = _untrained(report)
+    elif report.lazy_or_rich == "unknown":
         words = "This is not decided: no layer that changed is at least 40 wide on both sides"
     else:
         start = {
@@ -50,11 +54,8 @@ def _regime(report: NetworkReport) -> str:
             f"(lazy below {_percent(LAZY)}, rich above {_percent(RICH)}; cuts are provisional)"
         )
     more = []
-    if "relative_change" in data:
-        moved = data.relative_change.to_numpy()[-1]
-        finite = moved[np.isfinite(moved)]
-        if finite.size:
-            more.append(f"weights moved by {np.median(finite):.2g} of their initial size (median over layers)")
+    if np.isfinite(report._moved):
+        more.append(f"weights moved by {report._moved:.2g} of their initial size (median over layers)")
     if "kernel_alignment" in data:
         more.append(
             f"the last hidden kernel keeps an alignment of {float(data.kernel_alignment[-1]):.2f} with its start"
@@ -67,6 +68,16 @@ def _regime(report: NetworkReport) -> str:
             f"{100 * gain:.1f} ± {200 * error:.1f} points)"
         )
     return _ended(words, more)
+
+
+def _untrained(report: NetworkReport) -> str:
+    from unlazy.diagnostics.probing.report import HARDLY
+
+    fit = report.dataset.training_fit.to_numpy()
+    start = "has not learned its training labels" if report._moved > HARDLY else "has hardly been trained"
+    chance = float(report.dataset.training_fit_by_chance[-1])
+    than = f"by chance ({_percent(chance)})" if report._by_chance else f"at its start ({_percent(fit[0])})"
+    return f"The network {start}: it predicts {_percent(fit[-1])} of the training labels, no better than {than}"
 
 
 def _memory(report: NetworkReport) -> str:

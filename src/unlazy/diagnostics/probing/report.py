@@ -25,6 +25,15 @@ WRONG = 0.1
 """Share of labels that look wrong from which on a network that fits all has memorised, where the gap is undecided."""
 SUSPECT = 2.0
 """Standard errors above which a share of wrong labels is said to be there."""
+BETTER = 2.0
+"""Standard errors by which more training labels than by chance, or at the start, must be right to say it learned."""
+HARDLY = 1e-3
+"""Relative change of the weights below which a network that has not learned is said to have hardly been trained."""
+
+
+def fits_already(fit: float, classes: int) -> bool:
+    """Whether a first checkpoint predicts so many training labels that it cannot be the one before training."""
+    return fit > 0.5 * (1 + 1 / classes)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,9 @@ class NetworkReport:
 
     @property
     def lazy_or_rich(self) -> str:
-        """'lazy', 'rich', 'between', or 'unknown' if no layer is at least 40 wide."""
+        """'lazy', 'rich', 'between', 'untrained' if it did not learn, or 'unknown' if no layer is at least 40 wide."""
+        if self._unchanged or self._by_chance or self._as_at_start:
+            return "untrained"
         share = self.outlier_share
         if not np.isfinite(share):
             return "unknown"
@@ -86,6 +97,34 @@ class NetworkReport:
     def sentences(self) -> tuple[str, ...]:
         """Lazy or rich; signal or memory; what else would do; more data."""
         return pages.sentences(self)
+
+    @property
+    def _by_chance(self) -> bool:
+        """Whether the training labels are predicted no better than by chance."""
+        fit, chance = (float(self._values(name)[-1]) for name in ("training_fit", "training_fit_by_chance"))
+        return fit <= chance + BETTER * np.sqrt(chance * (1 - chance) / self.dataset.attrs["n"])
+
+    @property
+    def _as_at_start(self) -> bool:
+        """Whether they are predicted no better than at the start, though they could be, or hardly any weight moved."""
+        fit = self._values("training_fit")
+        # of outputs that are all 0 half is right, and none of it is known
+        known = fit - self._values("training_fit_by_chance")
+        better = known[-1] - known[0] > BETTER * float(self.dataset.training_fit_gain_deviation)
+        return not better and (self._moved < HARDLY or not fits_already(fit[0], self.dataset.attrs["classes"]))
+
+    @property
+    def _moved(self) -> float:
+        """The relative change of the weights, median over layers; NaN without weights."""
+        changes = self._values("relative_change")[-1]
+        finite = changes[np.isfinite(changes)]
+        return float(np.median(finite)) if finite.size else np.nan
+
+    @property
+    def _unchanged(self) -> bool:
+        margins = [self._values(f"{rows}_margin")[[0, -1]] for rows in ("training", "held_out")]
+        changes = self._values("relative_change")[-1]
+        return not np.ptp(margins, axis=1).any() and not np.any(changes > 0)
 
     def _values(self, name: str) -> np.ndarray:
         return self.dataset[name].to_numpy() if name in self.dataset else np.array([np.nan])

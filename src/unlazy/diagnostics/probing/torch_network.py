@@ -14,9 +14,13 @@ from unlazy.checks import InputError
 from unlazy.diagnostics.probing.networks import Seen, blocks
 from unlazy.diagnostics.probing.torch_calls import Recorder
 from unlazy.diagnostics.probing.torch_kernel import tangent_kernel
+from unlazy.words import first_of
 
 _NESTED = ("state_dict", "model_state_dict", "model")
 """Where checkpoints that hold more than parameters keep them."""
+_COMPILED = "_orig_mod."
+"""What `torch.compile` puts before the names of what it compiled, the whole model or a part."""
+_SHOWN_NAMES = 2
 
 
 class TorchNetwork:
@@ -31,23 +35,35 @@ class TorchNetwork:
         first = next(p for p in model.parameters())
         self.dtype, self.device = first.dtype, first.device
         self.loaded: Any = None
+        self.notes: list[str] = []
         self.whole_numbers: bool | None = None
 
-    def load(self, state: Any) -> None:
-        if state is self.loaded:
-            return
+    def read(self, state: Any, name: str) -> dict[str, Tensor]:
         if not isinstance(state, Mapping):
-            raise InputError(f"checkpoints must be state dicts of the model, got a {type(state).__name__}")
+            raise InputError(f"checkpoints must be state dicts of the model, got for {name} a {type(state).__name__}")
         inner = next((state[key] for key in _NESTED if isinstance(state.get(key), Mapping)), state)
+        own = set(self.model.state_dict())
+        fitting, prefix = _named_as(own, {str(key): value for key, value in inner.items()})
         try:
-            self.model.load_state_dict({k: torch.as_tensor(v) for k, v in inner.items()})
-        except (RuntimeError, TypeError) as error:
+            found = {key: torch.as_tensor(value) for key, value in fitting.items()}
+            self.load(found)
+        except (RuntimeError, TypeError, ValueError) as error:
+            if set(fitting) != own:
+                raise InputError(_other_names(own, fitting, name)) from None
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise InputError(f"checkpoints must fit the model: {'; '.join(lines[1:3]) or error}") from None
-        for name, value in self.model.state_dict().items():
+            raise InputError(f"checkpoints must fit the model: {lines[min(1, len(lines) - 1)]} ({name})") from None
+        for key, value in self.model.state_dict().items():
             if value.is_floating_point() and not value.isfinite().all():
-                raise InputError(f"checkpoints must be finite, got NaN or infinity in {name}: leave it out")
-        self.loaded = state
+                raise InputError(f"checkpoints must be finite, got NaN or infinity in {key} of {name}: leave it out")
+        note = f"the names in the checkpoints fit the model without their prefix {prefix!r}, which was left out"
+        if prefix and note not in self.notes:
+            self.notes.append(note)
+        return found
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        if state is not self.loaded:
+            self.model.load_state_dict(state)
+            self.loaded = state
 
     def tensor(self, rows: np.ndarray) -> Tensor:
         """Whole numbers are tokens if the model takes them, else numbers like others."""
@@ -127,3 +143,30 @@ class TorchNetwork:
             else:
                 found[name] = value.reshape(len(value), -1)
         return found
+
+
+def _named_as(own: set[str], state: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The state under the names `own`, and the prefix that they had: of what wraps a model (DDP, Lightning, compiled).
+
+    As it is if no common prefix explains the difference.
+    """
+    if set(state) == own or not state:
+        return state, ""
+    plain = {key.replace(_COMPILED, ""): value for key, value in state.items()}
+    first, plain_first = next(iter(state)), next(iter(plain))
+    for end in (0, *(place + 1 for place, sign in enumerate(plain_first) if sign == ".")):
+        shorter = {key[end:]: value for key, value in plain.items() if key.startswith(plain_first[:end])}
+        if len(shorter) == len(state) and set(shorter) == own:
+            rest = plain_first[end:]
+            return shorter, first.removesuffix(rest) if first.endswith(rest) else _COMPILED
+    return state, ""
+
+
+def _other_names(own: set[str], state: dict[str, Any], name: str) -> str:
+    lacks, strange = sorted(own - set(state)), sorted(set(state) - own)
+    parts = [f"without {first_of(lacks, _SHOWN_NAMES)}"] if lacks else []
+    parts += [f"with {first_of(strange, _SHOWN_NAMES)}"] if strange else []
+    return (
+        f"checkpoints must fit the model, got {name} {' and '.join(parts)}: "
+        "save the state_dict() of the model itself, not of what wraps it"
+    )
