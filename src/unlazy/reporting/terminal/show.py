@@ -100,7 +100,7 @@ def study(cls: type[Study]) -> None:
             table.add_row(preset, part, _axes_text(grid), str(grid.size), str(grid.seeds))
     console.print("\n", table, sep="")
     for source in cls.sources:
-        console.print(f"\n{source.authors} ({source.year}). {source.title}. {source.venue}.")
+        console.print(f"\n{source.authors} ({source.year}). {source.title}. {source.place}.")
 
 
 def _print_notes(cls: type[Study]) -> None:
