@@ -59,11 +59,11 @@ def _least_energy(n: int, confinement: float, temperature: float) -> float:
     """That of the optimal law, in larger boxes where that of the simulation cuts it off."""
     with suppress(ConvergenceError):
         return optimum(n, confinement, temperature).energy
-    (z, y), problem = network_data(n), {"confinement": confinement, "temperature": temperature}
+    z, y = network_data(n)
+    problem: dict[str, Any] = {"confinement": confinement, "temperature": temperature, "amplitude": AMPLITUDE}
     for wide in LARGER:
         with suppress(ConvergenceError):
-            options = {"amplitude": AMPLITUDE, "grid_points": 71, "relative_half_width": wide}
-            return tanh_optimum(z, square_loss(y), **options, **problem).energy
+            return tanh_optimum(z, square_loss(y), grid_points=71, relative_half_width=wide, **problem).energy
     raise InputError(
         f"temperature must be larger for the quadrature of the optimal law at confinement = {confinement:g} and "
         f"n = {n}, got {temperature:g}"
