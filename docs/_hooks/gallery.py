@@ -189,7 +189,7 @@ def _notes(study: type[Study]) -> list[str]:
 
 
 def _source(source: Any) -> str:
-    reference = f"{source.authors.replace(' and ', '; ')} ({source.year}). {source.title}. {source.venue}."
+    reference = f"{source.authors.replace(' and ', '; ')} ({source.year}). {source.title}. {source.place}."
     return f"{plain(reference)}\n\n{block(source.bibtex, 'bibtex')}"
 
 

@@ -1,11 +1,13 @@
 """Finding studies, and refusing broken ones."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
 
 from unlazy.checks import InputError
 from unlazy.lab import Output, Source, Study, registry, static, value
+from unlazy.lab import sources as bibliography
 
 FILE = """
 from dataclasses import dataclass
@@ -121,6 +123,23 @@ def test_sources_read_as_citations_and_bibtex():
     assert three.short == "Chizat et al. 2019"
     assert "booktitle = {NeurIPS}" in three.bibtex
     assert three.bibtex.startswith("@inproceedings{b,")
+
+
+def test_volume_number_and_pages_have_their_own_fields_and_people_read_them_as_before():
+    hastie = registry.find("ridge-equivalent").sources[0]
+    assert hastie.place == "The Annals of Statistics 50(2), 949-986"
+    for field in ("journal = {The Annals of Statistics}", "volume = {50}", "number = {2}", "pages = {949--986}"):
+        assert f"  {field},\n" in hastie.bibtex
+    for source in bibliography.references(registry.folder() / bibliography.FILE).values():
+        assert not re.search(r"\s\d+(\(\d+\))?(,\s\S+)?$", source.venue) or source.kind == "misc", source.key
+
+
+def test_a_source_that_stands_twice_is_refused(tmp_path):
+    entry = "@misc{a,\n  author = {A},\n  title = {T},\n  year = {2020}\n}\n\n"
+    file = tmp_path / bibliography.FILE
+    file.write_text(2 * entry)
+    with pytest.raises(InputError, match="entry a stands there twice"):
+        bibliography.references(file)
 
 
 def test_a_text_parameter_cannot_be_traced():

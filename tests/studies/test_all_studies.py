@@ -7,10 +7,13 @@ import sys
 import numpy as np
 import pytest
 
+from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import default_grid, preset_grids
 from unlazy.lab.running.dataset import _predicted_together, inner_coordinates, predict_points, predicted
 from unlazy.lab.running.fingerprint import fingerprint
+from unlazy.lab.running.run import predicted_points
+from unlazy.reporting.terminal import show
 
 NAMES = list(registry.names())
 
@@ -92,16 +95,13 @@ def test_every_panel_shows_a_part_of_some_preset(name):
     }
 
 
-SIGN_RULE = "sign-gradient-descent-transformer"
-"""It predicts the sign rule alone, beside gradient descent along the same axis."""
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_predictions_are_numbers_with_the_declared_dimensions(name):
     study = registry.find(name)
     if not study.defines("predict"):
         pytest.skip("no prediction without simulation")
     grids = [default_grid(study), *preset_grids(study, "quick").values()]
+    assert study.theory_for or predicted(grids[0]) is not None
     data = next(found for found in map(predicted, grids) if found is not None)
     assert data.data_vars
     for output in data.data_vars:
@@ -109,8 +109,52 @@ def test_predictions_are_numbers_with_the_declared_dimensions(name):
             data[output].dims[-len(study.outputs[output].dims) or len(data[output].dims) :]
             == study.outputs[output].dims
         )
-        unknown = np.isnan(data[output])
-        assert not (unknown.all("rule").any() if name == SIGN_RULE else unknown.any())
+        declared = study.outputs[output]
+        assert declared.unpredicted or not np.isnan(data[output]).any()
+        assert not np.isnan(data[output]).all()
+        assert declared.infinite or declared.undefined == np.inf or not np.isinf(data[output]).any()
+
+
+NO_NUMBERS = {
+    "label-noise-gradient-descent": ("relative_step_size=10", "no theory for relative_step_size > 0.5"),
+    "sharpness-aware-minimisation": ("batch_size=1", "no theory for batch_size < n"),
+    "additive-scaling": ("noise_variance=10000", "no neurons arrive"),
+    "sign-gradient-descent-transformer": ("n=20", "no theory for the rule gradient"),
+    "mixup": ("mixing_weight=1", "no theory without mixup"),
+    "ridge-regimes": ("n=2", "inf: without a ridge the variance is infinite"),
+    "smoothed-landscape": ("degree=6", "inf: it never comes there (n)"),
+    "contrastive-modalities": ("initial_deviation=1", "inf: no gain is enough"),
+    "large-learning-rate": ("weak_samples=40", "inf: every step size is stable"),
+    "spectral-thresholds": ("link=sign", "inf: the estimator finds nothing"),
+    "concepts-and-semantics": ("context=1", "inf: it never comes there (learning_time and linear_learning_time)"),
+}
+
+
+@pytest.mark.parametrize(("name", "setting", "said"), [(name, *case) for name, case in NO_NUMBERS.items()])
+def test_what_is_no_number_in_a_table_of_predictions_is_explained_below_it(name, setting, said, capsys):
+    found = predicted_points(name, [setting])
+    show.prediction(found)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert said in printed
+    assert "nan" not in printed.replace(",", " ").split()
+    assert show.prediction_json(found, 0.0)["notes"] == found.notes
+    for output in found.points:
+        declared = found.grid.study.outputs[output]
+        assert declared.unpredicted or not np.isnan(found.points[output]).any()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if registry.find(name).theory_for])
+def test_theory_is_there_for_the_values_that_the_study_names_and_for_no_others(name):
+    study = registry.find(name)
+    ((parameter, values),) = study.theory_for.items()
+    assert f"{parameter} = " in study.theory_in_words()
+    choices = study.parameters()[parameter].choices or (1, 2)
+    for value in choices:
+        if value in values:
+            assert predicted_points(study, {parameter: value}).points
+        else:
+            with pytest.raises(InputError, match=rf"no theory at these parameters; it has one for {parameter} = "):
+                predicted_points(study, {parameter: value})
 
 
 def test_every_study_has_its_own_fingerprint():

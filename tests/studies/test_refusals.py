@@ -47,6 +47,9 @@ REFUSED = [
     ),
     ("in-context-transformer", {"task_kind": "single-index", "rank": 3}, "rank must be at most d = 2, got 3"),
     ("information-exponent", {"n": (100.0, 10.0)}, "n must grow"),
+    ("noise-injection", {"width_per_dimension": 0.001}, "width_per_dimension must be above"),
+    ("several-steps", {"width_per_dimension": 0.001}, r"width_per_dimension must be above 1 / \(2 d\) = 0.00390625"),
+    ("several-steps", {"samples_per_dimension": 0.001}, "samples_per_dimension must be above"),
     (
         "label-noise-degrees-of-freedom",
         {"step_size": 10.0, "weight_decay": 1.0},

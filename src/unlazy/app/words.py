@@ -25,7 +25,7 @@ from unlazy.words import listed, plain
 def sources(study: type[Study]) -> str:
     """The question of a study and its sources."""
     listed = "".join(
-        f"<li>{html.escape(s.short)}: {html.escape(s.title)}. <i>{html.escape(s.venue)}</i></li>" for s in study.sources
+        f"<li>{html.escape(s.short)}: {html.escape(s.title)}. <i>{html.escape(s.place)}</i></li>" for s in study.sources
     )
     return plain(
         f'<p class="unlazy-question">{html.escape(study.question)}</p>'

@@ -117,9 +117,9 @@ def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJs
     start = time.perf_counter()
     found = predicted_points(study, set, over)
     if as_json:
-        print_json(show.prediction_json(*found, time.perf_counter() - start))
+        print_json(show.prediction_json(found, time.perf_counter() - start))
     else:
-        show.prediction(*found)
+        show.prediction(found)
 
 
 @app.command("run")

@@ -13,6 +13,7 @@ from unlazy.checks import InputError, suggest
 
 FILE = "references.bib"
 _PLACES = {"article": "journal", "inproceedings": "booktitle"}
+_DETAILS = ("volume", "number", "pages", "note")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Source:
     title: str
     venue: str
     kind: str = "article"
+    volume: str = ""
+    number: str = ""
+    pages: str = ""
+    note: str = ""
 
     @property
     def short(self) -> str:
@@ -34,12 +39,24 @@ class Source:
         return f"{head} {self.year}"
 
     @property
+    def place(self) -> str:
+        """'The Annals of Statistics 50(2), 949-986': where it stands, for people."""
+        issue = self.volume + (f"({self.number})" if self.number else "")
+        where = ", ".join(filter(None, (f"{self.venue} {issue}".strip(), self.pages.replace("--", "-"))))
+        return "; ".join(filter(None, (where, self.note)))
+
+    @property
     def bibtex(self) -> str:
-        place = _PLACES.get(self.kind, "howpublished")
-        return (
-            f"@{self.kind}{{{self.key},\n  author = {{{self.authors}}},\n  title = {{{self.title}}},\n"
-            f"  {place} = {{{self.venue}}},\n  year = {{{self.year}}}\n}}"
-        )
+        details = {name: getattr(self, name) for name in _DETAILS}
+        fields = {
+            "author": self.authors,
+            "title": self.title,
+            _PLACES.get(self.kind, "howpublished"): self.venue,
+            **{name: text for name, text in details.items() if text},
+            "year": self.year,
+        }
+        lines = ",\n".join(f"  {name} = {{{text}}}" for name, text in fields.items())
+        return f"@{self.kind}{{{self.key},\n{lines}\n}}"
 
 
 def named(sources: Iterable[Source]) -> str:
@@ -66,13 +83,16 @@ def cite(*keys: str) -> tuple[Source, ...]:
 @cache
 def references(file: Path) -> dict[str, Source]:
     """The entries of a BibTeX file whose fields stand in braces, one to a line."""
-    found = {}
+    found: dict[str, Source] = {}
     for entry in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", file.read_text(encoding="utf-8"), re.M | re.S):
         kind, key, body = entry.groups()
         fields = dict(re.findall(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", body, re.M))
         lacking = [name for name in ("author", "title", "year") if name not in fields]
         if lacking:
             raise InputError(f"{file.name}: entry {key} lacks {lacking[0]}")
+        if key in found:
+            raise InputError(f"{file.name}: entry {key} stands there twice")
         venue = fields.get(_PLACES.get(kind, "howpublished"), "")
-        found[key] = Source(key, fields["author"], int(fields["year"]), fields["title"], venue, kind)
+        details = {name: fields[name] for name in _DETAILS if name in fields}
+        found[key] = Source(key, fields["author"], int(fields["year"]), fields["title"], venue, kind, **details)
     return found

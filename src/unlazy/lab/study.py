@@ -54,6 +54,10 @@ class Output:
     only: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
     short: str = ""
     """The label where there is little room: in legends and on the axes of figures."""
+    unpredicted: str = ""
+    """Where the theory has no number for it, in words: `predict` returns NaN there."""
+    infinite: str = ""
+    """What it means, in words, that the theory's number is infinite; 'it never comes there' if that is `undefined`."""
 
 
 DIVERGED_AT = Output("first step at which training diverged, -1 if it did not")
@@ -95,6 +99,8 @@ class Study:
     """Criteria, sizes and settings that were chosen or changed after a look."""
     figure: ClassVar[Panels | None] = None
     """What `panels` made; without one the lab draws its own."""
+    theory_for: ClassVar[Mapping[str, tuple]] = {}
+    """The values of parameters at which `predict` returns anything, where it does so at some alone."""
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
     broadcasts: ClassVar[tuple[str, ...]] = ()
@@ -131,6 +137,15 @@ class Study:
             count, bound = getattr(self, small), getattr(self, large)
             if count > bound:
                 raise InputError(f"{small} must be at most {large} = {bound}, got {count}")
+
+    def check_some(self, *ratios: str) -> None:
+        """Raise InputError where a ratio to the dimension d rounds to none at all: no sample, no neuron."""
+        for name in ratios:
+            if round(getattr(self, name) * self.d) < 1:  # type: ignore[attr-defined]
+                least = 0.5 / self.d  # type: ignore[attr-defined]
+                raise InputError(
+                    f"{name} must be above 1 / (2 d) = {least:g}, or there is none; got {getattr(self, name)}"
+                )
 
     def simulate(self, randomness: Any) -> Mapping[str, Any]:
         """One instance of the finite system: a pure function of the parameters and the randomness."""
@@ -210,6 +225,12 @@ class Study:
         return "saved" in inspect.signature(cls.simulate).parameters
 
     @classmethod
+    def theory_in_words(cls) -> str:
+        """'for kind = small': where there is a theory, if not everywhere."""
+        named = (f"{name} = {' or '.join(map(str, values))}" for name, values in cls.theory_for.items())
+        return f"for {', '.join(named)}" if cls.theory_for else ""
+
+    @classmethod
     def notes(cls) -> tuple[str, ...]:
         """What stands beside the verdicts of all its claims."""
         return noted(None, cls.departs, (change for change in cls.history if not change.claim))
@@ -277,6 +298,9 @@ def check_definition(cls: type[Study]) -> type[Study]:
             raise wrong(
                 f"broadcasts names {name!r}, which is no parameter that is one number{suggest(name, parameters)}"
             )
+    for name, values in cls.theory_for.items():
+        if name not in parameters or not isinstance(values, tuple):
+            raise wrong(f"theory_for must map parameters to tuples of values, got {name!r}: {values!r}")
     if cls.agreement is not None and not cls.agreement > 0:
         raise wrong(f"agreement must be a number > 0, got {cls.agreement!r}")
     if "quick" not in cls.presets:

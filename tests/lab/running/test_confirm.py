@@ -76,13 +76,15 @@ def test_a_record_is_shown_until_code_sizes_or_criterion_change(study, store, tm
     assert [record.stream for record in records] == ["one", "two"]
     assert not any(record.stale for record in records)
     assert records[0].verdict == result.verdicts[0].verdict
-    assert "2 streams: 2 " in evidence.told(cls, claim)[0]
+    twice = f"Run again with new random numbers: {records[0].verdict} twice"
+    assert evidence.told(cls, claim)[0] == f"{twice}."
     assert result.claims_json()[0]["fresh"][0]["stream"] == "one"
     stored = json.loads(file.read_text())
     stored[cls.name]["one"]["code"] = "other code"
     file.write_text(json.dumps(stored))
     assert [record.stale for record in evidence.records(cls, claim, evidence.FRESH)] == [True, False]
-    assert "1 of them stale" in evidence.told(cls, claim)[0]
+    told = evidence.told(cls, claim)[0]
+    assert told == f"{twice}, 1 of them before the code, the sizes or the criterion last changed."
     keep(result)
     evidence.recorder(file, evidence.FRESH, "three")(result)
     assert set(json.loads(file.read_text())[cls.name]) == {"one", "two", "three"}

@@ -3,7 +3,10 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.lab.running.plan import entropy
+from unlazy.lab.running.run import predict
+from unlazy.numerics.roots import ConvergenceError
 from unlazy.studies.mean_field.mean_field_minibatch import (
+    AMPLITUDE,
     METHODS,
     OTHERS,
     PLAIN,
@@ -12,6 +15,8 @@ from unlazy.studies.mean_field.mean_field_minibatch import (
     network_data,
     optimum,
 )
+from unlazy.theory.mean_field.grid import square_loss
+from unlazy.theory.mean_field.tanh_network import tanh_optimum
 
 
 def test_the_optimum_is_a_fixed_point_of_its_own_residuals():
@@ -48,3 +53,21 @@ def test_the_floors_of_one_seed_share_their_randomness():
 def test_too_few_rows_are_refused():
     with pytest.raises(InputError, match="n must be an integer >= 32"):
         MeanFieldMinibatch.parameter("n").coerce(16)
+
+
+def test_the_least_energy_is_found_where_the_box_of_the_simulation_cuts_the_law_off():
+    z, y = network_data(32)
+    with pytest.raises(ConvergenceError, match="cuts the optimum off"):
+        optimum(32, 0.005, 0.01)
+    free = tanh_optimum(z, square_loss(y), amplitude=AMPLITUDE, confinement=0.005, temperature=0.01, grid_points=101)
+    assert MeanFieldMinibatch(n=32).predict()["least_energy"] == pytest.approx(free.energy, rel=1e-4)
+
+
+def test_a_law_that_no_box_resolves_is_refused_by_what_can_be_changed():
+    with pytest.raises(InputError, match=r"temperature must be larger .* confinement = 0.005 and n = 32, got 1e-06"):
+        MeanFieldMinibatch(n=32, temperature=1e-6).predict()
+
+
+def test_more_samples_than_the_quadrature_takes_are_refused():
+    with pytest.raises(InputError, match="n must be an integer >= 32 and <= 1000, got 100000"):
+        predict(MeanFieldMinibatch, set={"n": 100_000})

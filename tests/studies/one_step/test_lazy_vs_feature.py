@@ -147,5 +147,5 @@ def test_theory_is_that_of_one_step():
 
     found = unlazy.predict("lazy-vs-feature", set={"steps": 1, "output_exponent": 1.0})
     assert float(found.target_alignment) > 2 * float(found.initial_target_alignment)
-    with pytest.raises(InputError, match="one step, steps = 1"):
+    with pytest.raises(InputError, match="it has one for steps = 1"):
         unlazy.predict("lazy-vs-feature")

@@ -7,6 +7,7 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.theory import causal_gradient
+from unlazy.theory.in_context import causal_structure
 
 CHAIN, TREE, FOREST = [-1, 0, 1, 2], [-1, 0, 0, 1], [-1, 0, -1, 2]
 
@@ -72,3 +73,14 @@ def test_graphs_and_matrices_that_are_none_are_refused():
         causal_gradient(2 * matrix(0) / 3, CHAIN)
     with pytest.raises(InputError, match=r"shape \(n, S, S\) or \(S, S\)"):
         causal_gradient(np.full((2, 3), 0.5), CHAIN)
+
+
+def test_blocks_of_matrices_give_the_mean_of_single_ones(monkeypatch):
+    matrices = np.array([matrix(seed) for seed in range(7)])
+    single = [causal_gradient(each, TREE) for each in matrices]
+    for most in (1, 100, 10**7):
+        monkeypatch.setattr(causal_structure, "_MOST_NUMBERS", most)
+        found = causal_gradient(matrices, TREE)
+        wanted = np.mean([each.token_information for each in single], axis=0)
+        np.testing.assert_allclose(found.token_information, wanted, atol=1e-13)
+        assert found.chi_square_information == pytest.approx(np.mean([e.chi_square_information for e in single]))

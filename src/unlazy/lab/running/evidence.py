@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unlazy.checks import InputError, check_writable, write_at_once
-from unlazy.lab.claims import Claim, tally
+from unlazy.lab.claims import Claim
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.dataset import as_json
 from unlazy.lab.running.fingerprint import fingerprint
@@ -57,7 +58,7 @@ class Record:
     def words(self) -> str:
         """The record in a few words."""
         found = "" if self.verdict == "untested" else f" {self.number}"
-        old = ", stale: code, sizes or criterion have changed since" if self.stale else ""
+        old = ", before the code, the sizes or the criterion last changed" if self.stale else ""
         return f"{self.verdict}{found} ({self.date}, {number(self.core_hours, 2)} core hours{old})"
 
 
@@ -117,13 +118,18 @@ def told(study: type[Study], claim: Claim) -> tuple[str, ...]:
     fresh, full = records(study, claim, FRESH), records(study, claim, FULL)
     lines = []
     if fresh:
+        verdicts = Counter(record.verdict for record in fresh)
+        found = ", ".join(f"{verdict} {_times(count)}" for verdict, count in verdicts.items())
         old = sum(record.stale for record in fresh)
-        stale = f"; {old} of them stale" if old else ""
-        lines.append(
-            f"On fresh seeds, {len(fresh)} stream{'s' * (len(fresh) > 1)}: {tally([r.verdict for r in fresh])}{stale}."
-        )
+        which = "" if old == len(fresh) else f"{old} of them "
+        before = f", {which}before the code, the sizes or the criterion last changed" if old else ""
+        lines.append(f"Run again with new random numbers: {found}{before}.")
     lines += [f"At the paper's sizes: {record.words}." for record in full]
     return tuple(lines)
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def evidence_json(study: type[Study], claim: Claim) -> dict[str, Any]:

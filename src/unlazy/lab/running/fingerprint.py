@@ -26,7 +26,7 @@ _UNRELATED = {"lab", "plotting", "checks", "reporting"}
 _NOT_SIMULATION = {
     "name", "topic", "question", "sources", "outputs", "presets", "claims", "departs", "history", "lines", "caption",
     "chunk_width", "agreement", "predict", "broadcasts", "derive", "figure", "validate", "coordinates", "memory",
-    "files",
+    "files", "theory_for",
 }  # fmt: skip
 _FIELDS = {"static", "value", "path"}
 

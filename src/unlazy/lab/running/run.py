@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,7 @@ from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Store
 from unlazy.lab.study import Study
-from unlazy.words import brief
+from unlazy.words import brief, listed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -104,6 +104,19 @@ class Prediction(NamedTuple):
     def dataset(self) -> xr.Dataset:
         return dataset.labelled(self.grid, self.points)
 
+    @property
+    def notes(self) -> list[str]:
+        """What stands for the entries that are no finite numbers, a sentence for all outputs that it is true of."""
+        said: dict[str, list[str]] = {}
+        for name, column in self.points.items():
+            output = self.grid.study.outputs[name]
+            never = "it never comes there" if output.undefined == math.inf else "the theory's number is infinite"
+            if any(np.isnan(point).any() for point in column):
+                said.setdefault(f"–: {output.unpredicted or 'the theory has no number there'}", []).append(name)
+            if any(np.isinf(point).any() for point in column):
+                said.setdefault(f"inf: {output.infinite or never}", []).append(name)
+        return [f"{sentence} ({listed(names)})" for sentence, names in said.items()]
+
 
 def predict(study: str | type[Study], *, set: Given = None, over: Given = None) -> xr.Dataset:
     """The study's theory around its default parameters, without simulation."""
@@ -120,9 +133,8 @@ def predicted_points(study: str | type[Study], set: Given = None, over: Given = 
     grid.validate()
     points = dataset.predict_points(grid)
     if points is None:
-        raise InputError(
-            f"{cls.name} has no theory at these parameters; its predict says: {inspect.getdoc(cls.predict)}"
-        )
+        known = f"; it has one {cls.theory_in_words()}" if cls.theory_for else ""
+        raise InputError(f"{cls.name} has no theory at these parameters{known}")
     return Prediction(grid, points)
 
 

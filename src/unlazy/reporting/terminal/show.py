@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from unlazy.lab.running.cost import Cost
     from unlazy.lab.running.result import Run
+    from unlazy.lab.running.run import Prediction
     from unlazy.lab.running.store import Store
 
 _MOST_ROWS = 40
@@ -75,7 +76,8 @@ def study(cls: type[Study]) -> None:
     console.print(Text(cls.name, "bold"), f"({cls.topic})")
     console.print(cls.question)
     kind = "hosted (NumPy)" if cls.is_hosted() else f"traced (JAX, {cls.precision})"
-    theory = "has a prediction" if cls.defines("predict") else "no prediction without simulation"
+    some = f"has a prediction {cls.theory_in_words()}".strip()
+    theory = some if cls.defines("predict") else "no prediction without simulation"
     console.print(f"simulation: {kind}; theory: {theory}\n")
     table = plain_table("parameter", "kind", "default", "allowed", "meaning")
     for name, p in cls.parameters().items():
@@ -100,7 +102,7 @@ def study(cls: type[Study]) -> None:
             table.add_row(preset, part, _axes_text(grid), str(grid.size), str(grid.seeds))
     console.print("\n", table, sep="")
     for source in cls.sources:
-        console.print(f"\n{source.authors} ({source.year}). {source.title}. {source.venue}.")
+        console.print(f"\n{source.authors} ({source.year}). {source.title}. {source.place}.")
 
 
 def _print_notes(cls: type[Study]) -> None:
@@ -135,8 +137,9 @@ def _lengths(cls: type[Study], columns: Mapping[str, list[np.ndarray]], index: i
     return {d: length for n in columns for d, length in zip(cls.outputs[n].dims, columns[n][index].shape, strict=True)}
 
 
-def prediction(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> None:
-    """The table of predictions."""
+def prediction(found: Prediction) -> None:
+    """The table of predictions, and what stands in it for what is no number."""
+    grid, columns = found
     outputs = grid.study.outputs
     dims = list(dict.fromkeys(dim for name in columns for dim in outputs[name].dims))
     header = [*(name for axis in grid.axes for name in axis.names), *dims, *columns]
@@ -145,15 +148,18 @@ def prediction(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> 
     console.print(f"{grid.study.name}: " + ", ".join(f"{n} = {number(v, 6)}" for n, v in fixed.items()))
     table = plain_table(*header)
     for row in islice(_rows(grid, columns, dims), _MOST_ROWS):
-        table.add_row(*(number(v, 6, missing="nan") for v in row))
+        table.add_row(*(number(v, 6) for v in row))
     console.print(table)
     total = sum(math.prod(_lengths(grid.study, columns, index).values()) for index in range(grid.size))
     if total > _MOST_ROWS:
         console.print(f"… {total - _MOST_ROWS} more rows; --json prints them all")
+    for note in found.notes:
+        console.print(note)
 
 
-def prediction_json(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]], seconds: float) -> dict[str, Any]:
+def prediction_json(found: Prediction, seconds: float) -> dict[str, Any]:
     """Predictions in the form of the command line's JSON."""
+    grid, columns = found
     cls = grid.study
     axes = {name: (axis.column(name), [axis.dim]) for axis in grid.axes for name in axis.names}
     used = dict.fromkeys(dim for name in columns for dim in cls.outputs[name].dims)
@@ -172,6 +178,7 @@ def prediction_json(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]
         "seconds": seconds,
         "results": {grid.part: results},
         "dims": {grid.part: named},
+        "notes": found.notes,
     }
 
 

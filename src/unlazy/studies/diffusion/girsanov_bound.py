@@ -52,6 +52,7 @@ class GirsanovBound(Study):
     n: int = static(256, "rows that the network is trained on", low=16, high=1 << 24, scale="log")
     reverse_steps: int = static(40, "steps of the reverse process", low=10, high=100_000, scale="log")
 
+    theory_for = {"wrong_score": tuple(PROBLEMS)}
     outputs = {
         "divergence": Output("KL(data || samples)", dims=("time",), scale="log"),
         "integral": Output("integral of the squared score error", dims=("time",), scale="log"),

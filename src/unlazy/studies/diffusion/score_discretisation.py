@@ -82,6 +82,7 @@ class ScoreDiscretisation(Study):
     d: int = static(3, "dimension", symbol="d", low=1, high=1000)
     particles: int = static(4096, "points", low=2, high=10_000_000, scale="log")
 
+    theory_for = EXACTLY
     outputs = {
         "mean_reached": Output("mean reached", only=EXACTLY),
         "variance_reached": Output("variance reached along the line", only=EXACTLY),

@@ -106,7 +106,9 @@ class ConceptsAndSemantics(Study):
         "learning_time": Output(
             "step size times steps until the median score is 1", "t", scale="log", undefined=np.inf
         ),
-        "linear_learning_time": Output("the same of the linearised dynamics", "t^*", scale="log", theory_only=True),
+        "linear_learning_time": Output(
+            "the same of the linearised dynamics", "t^*", scale="log", theory_only=True, undefined=np.inf
+        ),
         "learned_concepts": Output("concepts with a score beyond +-1"),
         "flipped_concepts": Output("learned concepts with both signs flipped"),
         "diverged_at": DIVERGED_AT,
@@ -345,11 +347,13 @@ class ConceptsAndSemantics(Study):
         options |= {"concepts": self.concepts, "context": self.context, "record_at": self._stops()}
         found = concept_dynamics(concept, semantics, **options)
         score = np.median(np.abs(found.concept_score), axis=1)
-        passed = np.argmax(score > LEARNED)
-        time = np.interp(LEARNED, score[passed - 1 : passed + 1], self._stops()[passed - 1 : passed + 1])
+        passed = int(np.argmax(score > LEARNED))
+        around = slice(max(passed - 1, 0), passed + 1)
+        # At 0, where it is learned at the start.
+        time = np.interp(LEARNED, score[around], self._stops()[around]) if score.max() > LEARNED else np.inf
         growth = concept_growth(self.concepts, self.width, self.context, self.initial_attention_scale)
         return {
             **{name: array.mean(axis=1) for name, array in found._asdict().items() if not name.startswith("concept")},
-            "learning_time": self.step_size * time if score.max() > LEARNED else np.inf,
+            "learning_time": self.step_size * time,
             "linear_learning_time": growth.learning_time,
         }

@@ -69,7 +69,10 @@ class AdditiveScaling(Study):
 
     outputs = {
         "n": Output("samples until the neurons have arrived", "n", scale="log", undefined=np.inf),
-        "weak_share": Output("share of the arrived neurons that are at weaker tasks"),
+        "weak_share": Output(
+            "share of the arrived neurons that are at weaker tasks",
+            unpredicted="no neurons arrive of which it is a share",
+        ),
     }
     presets = {
         "quick": {

@@ -94,7 +94,10 @@ class SpectralThresholds(Study):
             "squared overlap", r"\langle w,\theta\rangle^2", ("estimator", "samples_per_dimension")
         ),
         "samples_threshold": Output(
-            "samples per dimension where the overlap starts", dims=("estimator",), theory_only=True
+            "samples per dimension where the overlap starts",
+            dims=("estimator",),
+            theory_only=True,
+            infinite="the estimator finds nothing, whatever the number of samples",
         ),
         "largest_eigenvalue": Output("largest eigenvalue", r"\lambda_{\max}", ("spectral", "samples_per_dimension")),
     }

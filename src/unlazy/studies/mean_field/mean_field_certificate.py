@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, path, static, within
+from unlazy.numerics.roots import ConvergenceError
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, optimum
 
@@ -185,6 +186,10 @@ class MeanFieldCertificate(Study):
         return optimum(self.confinement, self.temperature, grid_points=161, relative_half_width=7.0)
 
     def predict(self) -> dict[str, Any]:
-        covariance, n = self._optimum().covariance, len(INPUTS)
+        try:
+            covariance, n = self._optimum().covariance, len(INPUTS)
+        except ConvergenceError:
+            # The box of the simulation cuts it off: one as large as it needs.
+            covariance, n = optimum(self.confinement, self.temperature, grid_points=161).covariance, len(INPUTS)
         amplified = np.trace(covariance @ covariance) / (n * self.temperature)
         return {"snapshot_gap": float((np.trace(covariance) + amplified) / (2 * n * self.particles))}

@@ -117,6 +117,7 @@ class MeanFieldDensity(Study):
     confinement: float = static(0.02, "confinement", symbol=r"\lambda_1", low=1e-4, high=10, scale="log")
     temperature: float = static(0.05, "temperature", symbol=r"\lambda_2", low=1e-3, high=10, scale="log")
 
+    theory_for = {"kind": ("fixed",)}
     outputs = {
         "scaled_energy_gap": Output("N times the excess of F", r"N(F-F^*)", only=IN_FIXED),
         "drift": Output("N times the expected growth of the means of test functions", "", ("test",), only=IN_FIXED),

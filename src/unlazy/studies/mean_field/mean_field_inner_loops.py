@@ -78,6 +78,7 @@ class MeanFieldInnerLoops(Study):
     particles: int = static(256, "particles", symbol="N", low=2, high=100_000, scale="log")
     accuracy_power: float = static(0.5, "power of t by which the inner error falls", symbol="p", low=0, high=2)
 
+    theory_for = {"method": ("ascent",)}
     outputs = {
         "optimality_gap": Output("gap to the optimum with particles", "", ("step",), scale="log"),
         "exact_gap": Output("gap to the optimum with quadrature", "", ("step",), scale="log"),

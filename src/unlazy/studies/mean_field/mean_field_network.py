@@ -72,6 +72,7 @@ class MeanFieldNetwork(Study):
     )
     temperature: float = value(0.003, "temperature", symbol=r"\lambda_2", above=0, high=10, scale="log", paired=True)
 
+    theory_for = {"kind": ("small",)}
     outputs = {
         "accuracy": Output("test accuracy of the network", only=IN_PARITY),
         "kernel_accuracy": Output("test accuracy of its neurons as a kernel", only=IN_PARITY),

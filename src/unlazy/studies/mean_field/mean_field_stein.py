@@ -98,6 +98,7 @@ class MeanFieldStein(Study):
     step_size: float = value(0.05, "step size", symbol=r"\eta", above=0, high=0.5, scale="log")
     steps: int = static(2000, "steps", low=10, high=10_000_000, scale="log")
 
+    theory_for = {"target_law": ("gaussian", "modes")}
     outputs = {
         "particle_mean": Output("mean of the particles", only=IN_MOMENTS),
         "spread": Output("mean square of the particles about the target's mean", scale="log", only=IN_MOMENTS),

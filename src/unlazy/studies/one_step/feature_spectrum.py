@@ -94,6 +94,7 @@ class FeatureSpectrumStudy(Study):
     training: str = static(ONE, "training of the first layer", choices=tuple(TRAININGS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
+    theory_for = {"training": tuple(name for name, size in TRAININGS.items() if size <= 1)}
     outputs = {
         "eigenvalue": Output("eigenvalue by quantile", "", ("quantile",), scale="log"),
         "bulk_distance": Output("Kolmogorov distance to the law of the bulk with measured overlaps", only=MEASURED),

@@ -63,6 +63,7 @@ class LazyVsFeature(Study):
     activation: str = static("tanh", "activation of the network", choices=("tanh", "erf", "softplus", "relu"))
     link: str = static("tanh", "link of the single-index target", choices=("tanh", "erf", "identity", "relu"))
 
+    theory_for = {"steps": (1,)}
     outputs = {
         "displacement": Output("displacement", r"\|W-W_0\|_F", scale="log"),
         "relative_displacement": Output("relative displacement", r"\|W-W_0\|_F/\|W_0\|_F", scale="log"),
@@ -216,7 +217,6 @@ class LazyVsFeature(Study):
         return train_first_layer(key, data, self.n, self.width, **options)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        """The theory is that of one step, steps = 1."""
         if self.steps > 1:
             return {}
         size = self.relative_step_size * self.width ** (self.output_exponent - 0.5)

@@ -88,6 +88,7 @@ class MetricMachineStudy(Study):
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     rounds: tuple = path((0, 1, 2), "rounds of learning the metric", low=0, high=10)
 
+    theory_for = {"link": ("tanh",)}
     outputs = {
         "fixed_error": Output("test error of the fixed kernel", "E", scale="log"),
         "predicted_fixed_error": Output(

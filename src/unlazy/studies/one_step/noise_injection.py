@@ -160,6 +160,9 @@ class NoiseInjectionStudy(Study):
         error = levels.simulated.test_error.sel(copies=0).mean("seed")
         return error.sel(input_noise_variance=0.25) / error.sel(input_noise_variance=0.0)
 
+    def validate(self) -> None:
+        self.check_some("samples_per_dimension", "width_per_dimension")
+
     def memory(self) -> int:
         n, width = self._sizes()
         return int(8 * (2 * n + FRESH) * (width + self.d) + 8 * 4 * width**2)

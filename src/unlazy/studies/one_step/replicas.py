@@ -86,6 +86,7 @@ class Replicas(Study):
     )  # fmt: skip
     steps: int = static(2000, "steps", low=1, high=1_000_000, scale="log", paired=True)
 
+    theory_for = {"network": ("linearised",)}
     outputs = {
         "replica_overlap": Output("overlap of two replicas", "q", ALONG),
         "overlap_square": Output("its square", "q^2", ALONG),
@@ -236,7 +237,7 @@ class Replicas(Study):
         return empty | quadratic_replicas(rng, self.d, samples, self.replicas, self.steps, linear=linear)
 
     def predict(self) -> dict[str, Any]:
-        """The theory is that of the lazy limit."""
+        # That of the lazy limit.
         if self.network != "linearised":
             return {}
         share = np.array(self.samples()) * 2 / (self.d * (self.d + 1))

@@ -185,6 +185,9 @@ class SeveralStepsStudy(Study):
         {criterion}."""
         return large.simulated.risk.sel(steps=[2, 3, 4, 5])
 
+    def validate(self) -> None:
+        self.check_some("samples_per_dimension", "width_per_dimension")
+
     def memory(self) -> int:
         n, width = self._sizes()
         return 4 * (3 * n + 2 * shared.FRESH) * (width + self.d) + 8 * 4 * width**2

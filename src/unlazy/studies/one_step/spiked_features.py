@@ -44,6 +44,7 @@ class SpikedFeatures(Study):
     ridge: float = value(0.01, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.09, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
+    theory_for = {"spikes": (*shared.PLANTED, *(name for name, size in TRAINED.items() if size <= 1))}
     outputs = {
         "risk": Output("excess risk", "R", scale="log"),
         "training_error": Output("training error", "", scale="log"),

@@ -51,10 +51,11 @@ BAYES_RATE = (
 )
 RIDGES = np.logspace(-8, 3, 221)
 """The ridges among which an oracle takes the best for plain ridge regression."""
+SINGULAR = "without a ridge the variance is infinite where there are as many samples as dimensions"
 RIDGE_OUTPUTS = {
-    "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
+    "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log", infinite=SINGULAR),
     "bias": Output("bias", "B", ("ridge",), scale="log"),
-    "variance": Output("variance", "V", ("ridge",), scale="log"),
+    "variance": Output("variance", "V", ("ridge",), scale="log", infinite=SINGULAR),
 }
 
 

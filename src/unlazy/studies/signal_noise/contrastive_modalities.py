@@ -78,7 +78,13 @@ class ContrastiveModalities(Study):
         "signal_growth_factor": Output("factor by which the signal grows per step, early", scale="log"),
         "noise_growth_factor": Output("factor by which the noise grows per step, early", scale="log"),
         "relative_growth_rate": Output("growth rate of the signal over that of the noise", r"r", theory_only=True),
-        "threshold_gain": Output("gain from which on signal is learned", "C_*", theory_only=True, scale="log"),
+        "threshold_gain": Output(
+            "gain from which on signal is learned",
+            "C_*",
+            theory_only=True,
+            scale="log",
+            infinite="no gain is enough: the noise is large from the start",
+        ),
         "diverged_at": DIVERGED_AT,
     }
     history = (

@@ -18,6 +18,7 @@ from unlazy.theory.signal_noise.label_flips import label_flip_descent, label_noi
 RECORDS, FIRST = 20, 10
 LARGEST_STEP = 0.5
 """Beyond it a flip may switch a neuron off, and there is no theory."""
+TOO_LARGE = f"no theory for relative_step_size > {LARGEST_STEP}, where a flip may switch a neuron off"
 STRENGTHS = [0.05, 0.08, 0.125, 0.2, 0.32, 0.5, 0.8, 1.25, 2.0, 3.2]
 WEAK, WEAKEST = [0.2, 0.5], STRENGTHS[:3]
 STEP_SIZES = [0.18, 0.23, 0.3, 0.39, 0.5]
@@ -98,12 +99,14 @@ class LabelNoiseGradientDescent(Study):
     steps: int = static(1500, "steps", low=100, high=20_000, scale="log", paired=True)
 
     outputs = {
-        "test_error": Output("test error", "", ("step",)),
+        "test_error": Output("test error", "", ("step",), unpredicted=TOO_LARGE),
         "training_loss": Output("training loss on the true labels", "", ("step",)),
         "signal_coefficient": Output("largest signal coefficient", r"\max\gamma", ("step",), scale="log"),
         "noise_coefficient": Output("largest noise coefficient", r"\max\rho", ("step",), scale="log"),
         "diverged_at": DIVERGED_AT,
-        "log_signal_growth": Output("logarithm of the growth of the signal", "", ("step",), theory_only=True),
+        "log_signal_growth": Output(
+            "logarithm of the growth of the signal", "", ("step",), theory_only=True, unpredicted=TOO_LARGE
+        ),
         "plateau": Output("training loss at rest", r"-\log(1-p)", theory_only=True),
     }
     history = (

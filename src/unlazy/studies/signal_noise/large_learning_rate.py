@@ -100,7 +100,12 @@ class LargeLearningRate(Study):
         "strong_output": Output("output due to the strong feature", "f_u"),
         "rises": Output("share of the steps at which the training loss rises"),
         "late_rises": Output("the same in the last tenth of the steps"),
-        "stable_step_size": Output("largest stable step size", r"\eta_*|u|^2/m", theory_only=True),
+        "stable_step_size": Output(
+            "largest stable step size",
+            r"\eta_*|u|^2/m",
+            theory_only=True,
+            infinite="every step size is stable: no sample carries the strong feature",
+        ),
         **shared.RUN_OUTPUTS,
     }
     presets = {

@@ -43,6 +43,9 @@ def _map(part: str, title: str) -> Map:
     return Map("test_error", "d", "signal_norm", part, title=title, limits=(0, 0.5), contour=LEVEL)
 
 
+OUTSIDE = "no theory for batch_size < n, nor for SAM with relative_radius < 1"
+
+
 @dataclass(frozen=True)
 class SharpnessAwareMinimisation(Study):
     """ReLU, patches [y mu, xi] with xi ~ N(0, I), W <- W - eta grad L(W + tau grad/|grad|_F) on mini-batches of B.
@@ -100,9 +103,9 @@ class SharpnessAwareMinimisation(Study):
     steps: int = static(20_000, "most updates with SAM, and without", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
-        "test_error": Output("test error"),
+        "test_error": Output("test error", unpredicted=OUTSIDE),
         "training_loss": Output("training loss", scale="log"),
-        "switch_signal": Output("mean signal coefficient after SAM", r"\gamma", scale="log"),
+        "switch_signal": Output("mean signal coefficient after SAM", r"\gamma", scale="log", unpredicted=OUTSIDE),
         "switch_noise": Output("largest noise coefficient after SAM", r"\max\rho", scale="log"),
         "noise_coefficient": Output("largest noise coefficient at the end", r"\max\rho", scale="log"),
         "updates": Output("updates made", scale="log"),

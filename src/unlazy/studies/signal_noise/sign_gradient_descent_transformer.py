@@ -45,6 +45,9 @@ def _benign(data):
     return data.attrs["n"] * data.signal_to_noise**2 >= 4
 
 
+SIGN_ALONE = "no theory for the rule gradient"
+
+
 @dataclass(frozen=True)
 class SignGradientDescentTransformer(Study):
     """f = (1/2) sum_l softmax(x_l W_Q W_K^T X^T) X W_V w_o on tokens (y mu, xi), trained by both rules from one start.
@@ -96,9 +99,13 @@ class SignGradientDescentTransformer(Study):
         name: replace(output, dims=("rule",))
         for name, output in {
             **{name: output for name, output in shared.ATTENTION_OUTPUTS.items() if name != "first_balance"},
-            "early_value_noise": Output("early noise in the value direction", r"\langle v,\xi\rangle"),
-            "noise_attention": Output("early attention of the noise token to the signal"),
-            "least_test_loss": Output("least test loss of what memorises", scale="log", theory_only=True),
+            "early_value_noise": Output(
+                "early noise in the value direction", r"\langle v,\xi\rangle", unpredicted=SIGN_ALONE
+            ),
+            "noise_attention": Output("early attention of the noise token to the signal", unpredicted=SIGN_ALONE),
+            "least_test_loss": Output(
+                "least test loss of what memorises", scale="log", theory_only=True, unpredicted=SIGN_ALONE
+            ),
         }.items()
     }
     presets = {

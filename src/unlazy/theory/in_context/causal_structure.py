@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array
 
 _ROUNDING = 1e-9
+_MOST_NUMBERS = 10**7
+"""Of the powers that are held at a time."""
 
 
 class CausalGradient(NamedTuple):
@@ -60,29 +62,28 @@ def causal_gradient(transition_matrices: ArrayLike, parents: ArrayLike) -> Causa
     if np.abs(matrices.sum(axis=2) - 1).max() > _ROUNDING:
         raise InputError("transition_matrices must have rows of sum 1")
     tree = _tree(parents)
-    stationary = stationary_laws(matrices)
-    ratio = matrices / stationary[:, None, :]
-    powers = [np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape)]
-    for _ in tree:
-        powers.append(powers[-1] @ matrices)
-    known: dict[tuple[int, int], float] = {}
-    length = len(tree)
+    length, size = len(tree), matrices.shape[1]
+    walks = {(i, j): steps for i in range(length) for j in range(i + 1) if (steps := _steps(tree, j, i)) is not None}
+    known = dict.fromkeys(walks.values(), -1.0)
+    chi = -1.0
+    # In blocks: all powers of all matrices need not fit into memory.
+    for block in np.array_split(matrices, -(-matrices.size * length // _MOST_NUMBERS)):
+        stationary = stationary_laws(block)
+        ratio = block / stationary[:, None, :]
+        powers = [np.broadcast_to(np.eye(size), block.shape)]
+        for _ in tree:
+            powers.append(powers[-1] @ block)
+        for up, down in known:
+            joint = (powers[up] * stationary[:, :, None]).transpose(0, 2, 1) @ powers[down]
+            known[up, down] += float(np.sum(joint * ratio)) / len(matrices)
+        chi += float(np.sum(stationary[:, :, None] * block * ratio)) / len(matrices)
     information = np.zeros((length, length))
-    for token in range(length):
-        for other in range(token + 1):
-            steps = _steps(tree, other, token)
-            if steps is None:
-                continue
-            if steps not in known:
-                up, down = steps
-                joint = np.einsum("nas,na,nat->nst", powers[up], stationary, powers[down])
-                known[steps] = float(np.mean(np.sum(joint * ratio, axis=(1, 2))) - 1)
-            information[token, other] = known[steps]
+    for place, steps in walks.items():
+        information[place] = known[steps]
     seen = np.tril(np.ones((length, length)))
     count = seen.sum(axis=1, keepdims=True)
     direction = seen * (information - information.sum(axis=1, keepdims=True) / count) / count
-    chi = np.mean(np.sum(stationary[:, :, None] * matrices * ratio, axis=(1, 2))) - 1
-    return CausalGradient(information, float(chi), direction)
+    return CausalGradient(information, chi, direction)
 
 
 def stationary_laws(transition_matrices: np.ndarray) -> np.ndarray:
