@@ -3,7 +3,6 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.lab.running.plan import entropy
-from unlazy.lab.running.run import predict
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.studies.mean_field.mean_field_minibatch import (
     AMPLITUDE,
@@ -66,8 +65,3 @@ def test_the_least_energy_is_found_where_the_box_of_the_simulation_cuts_the_law_
 def test_a_law_that_no_box_resolves_is_refused_by_what_can_be_changed():
     with pytest.raises(InputError, match=r"temperature must be larger .* confinement = 0.005 and n = 32, got 1e-06"):
         MeanFieldMinibatch(n=32, temperature=1e-6).predict()
-
-
-def test_more_samples_than_the_quadrature_takes_are_refused():
-    with pytest.raises(InputError, match="n must be an integer >= 32 and <= 1000, got 100000"):
-        predict(MeanFieldMinibatch, set={"n": 100_000})

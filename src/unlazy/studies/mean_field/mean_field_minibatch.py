@@ -126,7 +126,7 @@ class MeanFieldMinibatch(Study):
 
     gradient_estimate: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
     particles: int = static(100, "particles", symbol="N", low=2, high=100_000, scale="log")
-    n: int = static(256, "samples, at least two batches of 16", low=32, high=1000, scale="log")
+    n: int = static(256, "samples, at least two batches of 16", low=32, high=100_000, scale="log")
     evaluations: int = static(
         100_000, "gradient evaluations per particle", low=10_000, high=10**8, scale="log", paired=True
     )
