@@ -46,6 +46,8 @@ def test_an_array_in_chunks_gives_the_machine_of_the_array():
     lazy = parts.predict(da.from_array(fresh, chunks=(20, 2)))
     assert lazy.chunks == ((20, 20, 10),)
     np.testing.assert_allclose(lazy.compute(), parts.predict(fresh))
+    gap = da.concatenate([da.zeros((0, 4), chunks=(1, 4)), da.from_array(fresh, chunks=(50, 4))])
+    np.testing.assert_allclose(parts.predict(gap).compute(), parts.predict(fresh))
 
 
 @pytest.mark.parametrize("partitions", [1, 6])

@@ -136,19 +136,23 @@ def encoder_of(table: Any, lengths: tuple[int, ...]) -> TableEncoder:
 
 def by_partition(function: Callable[[Any], np.ndarray], table: Any, dtype: Any, outputs: int | None = None) -> Any:
     """What a function of rows gives, (n,) or (n, outputs), as a Dask collection like the table."""
+
+    def made(part: Any) -> np.ndarray:
+        # a partition may be empty
+        return function(part) if len(part) else np.zeros((0,) if outputs is None else (0, outputs), dtype)
+
     if hasattr(table, "map_partitions"):
         import pandas as pd
 
         def framed(part: Any) -> Any:
-            made = function(part) if len(part) else np.zeros((0,) if outputs is None else (0, outputs), dtype)
-            return (pd.Series if outputs is None else pd.DataFrame)(made, index=part.index)
+            return (pd.Series if outputs is None else pd.DataFrame)(made(part), index=part.index)
 
         meta = pd.Series(dtype=dtype) if outputs is None else pd.DataFrame(np.zeros((0, outputs), dtype))
         return table.map_partitions(framed, meta=meta)
     rows = table.rechunk({1: -1})
     if outputs is None:
-        return rows.map_blocks(function, drop_axis=1, dtype=dtype, meta=np.zeros((0,), dtype))
-    return rows.map_blocks(function, chunks=(rows.chunks[0], (outputs,)), dtype=dtype, meta=np.zeros((0, 0), dtype))
+        return rows.map_blocks(made, drop_axis=1, dtype=dtype, meta=np.zeros((0,), dtype))
+    return rows.map_blocks(made, chunks=(rows.chunks[0], (outputs,)), dtype=dtype, meta=np.zeros((0, 0), dtype))
 
 
 def _delayed(table: Any) -> list[Any]:
