@@ -104,7 +104,6 @@ class GenerativeBarrier(Study):
                 at={"height": height},
                 title=title,
                 ylabel="examples $n$",
-                labels=("one use", "two uses"),
                 legend="upper left",
                 marks=(Guide(2.0, "slope 2", factor=2.0),),
             )
