@@ -108,11 +108,12 @@ class SoftmaxAttention(Study):
     outputs["training_error"] = Output("error on prompts of pretraining", "", ARM)
     presets = {
         "quick": {"diversity": {"seeds": 18}},
-        "full": {"diversity": LARGE | {"tasks": POOLS, "seeds": 3}},
+        "full": {"diversity": LARGE | {"tasks": POOLS, "seeds": 12}},
     }
     history = (
         Change("", "sizes, optimiser, step size and layout of tokens", "chosen on trial runs of one seed, for time"),
         Change("", "width 8 and 18 seeds in `quick`, first 16 and 5", "most verdicts were inconclusive"),
+        Change("", "12 seeds in `full`, first 3", "three left five of eight verdicts inconclusive, all on their side"),
         *changes(
             "few-tasks-are-recalled contexts-help-new-tasks-if-tasks-were-many gap-closes",
             "2 to 16 tasks, first 4 to 32",

@@ -17,6 +17,8 @@ SETS = (2, 8, 32)
 ONE_PASS = 16384
 LONG = 4096
 """Steps of the preset `full`, before which verdicts on interpolation are fragile."""
+FITTED = 0.05
+"""Half of the label noise: the training error below which prompts are interpolated."""
 LARGE = {"steps": LONG, "prompts": (*SETS, 128, 512, 2048, 131_072), "width": 16}
 
 
@@ -47,7 +49,7 @@ class SoftmaxDescent(SoftmaxAttention):
     prompts: tuple = path((*SETS, ONE_PASS), "different prompts", symbol="n", low=1, high=10_000_000, scale="log")
     tasks: tuple = path((MANY,), "pretraining tasks", symbol="k", low=1, high=100_000, scale="log")
 
-    presets = {"quick": {"main": {"seeds": 8}}, "full": {"main": LARGE | {"seeds": 8}}}
+    presets = {"quick": {"main": {"seeds": 8}}, "full": {"main": LARGE | {"seeds": 20}}}
     history = (
         Change("", "sizes and numbers of prompts", "a trial run of one seed had its largest error at 32 prompts"),
         Change(
@@ -74,6 +76,12 @@ class SoftmaxDescent(SoftmaxAttention):
             "interval to 0.057, on 32 prompts",
         ),
         Change("", "the claim `more-prompts-help` was removed", "it was inconclusive"),
+        Change(
+            "double-descent",
+            "the peak where training just interpolates, first at 32 prompts; 20 seeds in `full`, first 8",
+            "the first run of `full`, whose network is twice as wide, fits 128 prompts and has its largest error there "
+            "(1.61; 1.46 with 32, 1.48 with 2, 0.62 with all)",
+        ),
     )
     claims = ()
     figure = panels(
@@ -103,7 +111,7 @@ class SoftmaxDescent(SoftmaxAttention):
         ),
     )
 
-    @claim("lu2024attention", "", at_most(0.05), resampled=True)
+    @claim("lu2024attention", "", at_most(FITTED), resampled=True)
     def few_prompts_are_interpolated(main):
         """Few prompts are interpolated. After 4096 steps on 2 and on 32 prompts the mean training error is {criterion},
         half of the label noise."""
@@ -113,12 +121,14 @@ class SoftmaxDescent(SoftmaxAttention):
 
     @claim("lu2024attention", "", at_least(0.0))
     def double_descent(main):
-        """After 4096 steps the error on new tasks, over all contexts, peaks at 32 prompts. Its logarithm exceeds the
-        mean logarithm with 2 and 8 prompts, and that with all prompts of one pass, by {criterion}."""
-        needs(main.simulated, steps=LONG)
+        """After 4096 steps the error on new tasks, over all contexts, peaks where training just interpolates: at the
+        most prompts whose mean training error is at most 0.05. Its logarithm there exceeds the mean logarithm with 2
+        and 8 prompts, and that with all prompts of one pass, by {criterion}."""
+        data = needs(main.simulated, steps=LONG)
+        fitted = data.training_error.isel(tasks=-1, drop=True).mean("seed") <= FITTED
         logarithm = np.log(_errors(main))
         ends = logarithm.sel(prompts=[2, 8]).mean("prompts"), logarithm.isel(prompts=-1, drop=True)
-        return [logarithm.sel(prompts=32, drop=True) - end for end in ends]
+        return [logarithm.isel(prompts=int(fitted.sum()) - 1, drop=True) - end for end in ends]
 
     @claim(OWN, COMPARED, at_least(1.0))
     def interpolation_is_worse_than_no_answer(main):
