@@ -13,11 +13,28 @@ def number(study, name, data):
     return next(claim for claim in study.claims if claim.id == name).number(Part(data, None))
 
 
-@pytest.mark.parametrize(("means", "peak"), [([1.4, 1.6, 1.8, 0.5], True), ([1.8, 1.4, 1.0, 0.5], False)])
-def test_a_peak_in_the_prompts_is_seen_only_where_there_is_one(means, peak):
-    dims = ("prompts", "tasks", "seen", "seed")
-    values = np.broadcast_to(np.reshape(means, (4, 1, 1, 1)), (4, 1, 2, 3))
-    data = xr.Dataset({"new_task_error": (dims, values)}, {"prompts": [2, 8, 32, 16384]}, {"steps": 4096})
+@pytest.mark.parametrize(
+    ("means", "fits", "peak"),
+    [
+        ([1.4, 1.6, 1.8, 0.5], [0, 0, 0.04, 0.6], True),
+        ([1.8, 1.4, 1.0, 0.5], [0, 0, 0.04, 0.6], False),
+        ([1.4, 1.4, 1.0, 1.8, 0.5], [0, 0, 0, 0.04, 0.6], True),
+        # a peak that is not where training just interpolates
+        ([1.4, 1.4, 1.0, 1.8, 0.5], [0, 0, 0.04, 0.1, 0.6], False),
+    ],
+)
+def test_a_peak_in_the_prompts_is_seen_only_where_training_just_interpolates(means, fits, peak):
+    prompts = [2, 8, 32, 128, 16384] if len(means) == 5 else [2, 8, 32, 16384]
+    values = np.broadcast_to(np.reshape(means, (-1, 1, 1, 1)), (len(means), 1, 2, 3))
+    trained = np.broadcast_to(np.reshape(fits, (-1, 1, 1)), (len(means), 1, 3))
+    data = xr.Dataset(
+        {
+            "new_task_error": (("prompts", "tasks", "seen", "seed"), values),
+            "training_error": (("prompts", "tasks", "seed"), trained),
+        },
+        {"prompts": prompts},
+        {"steps": 4096},
+    )
     assert all(bool((found > 0).all()) for found in number(SoftmaxDescent, "double-descent", data)) is peak
 
 
