@@ -11,8 +11,10 @@ from unlazy.checks import InputError
 from unlazy.estimators import MetricMachineClassifier, MetricMachineRegressor
 
 
-# few rows for the metric: the checks are about the interface, and hundreds of fits
-@parametrize_with_checks([MetricMachineRegressor(metric_rows=24), MetricMachineClassifier(metric_rows=24)])
+# few rows for the metric and few trees: the checks are about the interface, and hundreds of fits
+@parametrize_with_checks(
+    [MetricMachineRegressor(metric_rows=24, trees=3), MetricMachineClassifier(metric_rows=24, trees=3)]
+)
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -87,6 +89,24 @@ def test_probabilities_are_those_of_the_classes():
     assert true.mean() == pytest.approx(given[here].mean(), abs=4 * true.std() / np.sqrt(true.size) + 0.03)
 
 
+@pytest.mark.parametrize(
+    ("truth", "most"),
+    [
+        (lambda rows: 2.0 * (rows[:, 0] > 0.5) * (rows[:, 1] > 0) - (rows[:, 2] > 1), 0.7),
+        (lambda rows: np.sin(rows[:, 0] + rows[:, 1]) + 0.5 * rows[:, 2], 1.1),
+    ],
+)
+def test_a_target_that_jumps_is_left_to_the_forest_and_a_smooth_one_to_the_kernels(truth, most):
+    rng = np.random.default_rng(9)
+    x, new = rng.standard_normal((240, 6)), rng.standard_normal((1000, 6))
+    y = truth(x) + 0.1 * rng.standard_normal(240)
+    both, kernels = (MetricMachineRegressor(trees=trees, random_state=0).fit(x, y) for trees in (300, 0))
+    missed = [np.mean((model.predict(new) - truth(new)) ** 2) for model in (both, kernels)]
+    assert missed[0] < most * missed[1]
+    assert "forest" not in {member.stage for member in kernels.members_}
+    assert set(np.argsort(-both.feature_importances_)[:3]) == {0, 1, 2}
+
+
 def test_more_rows_than_teach_the_metric_are_all_used():
     frame, y = table(3000, 5)
     new, y_new = table(1000, 6)
@@ -104,6 +124,7 @@ def test_more_rows_than_teach_the_metric_are_all_used():
         (MetricMachineRegressor(), [[float(i)] for i in range(20)], ["a"] * 20, "y must be numbers"),
         (MetricMachineRegressor(), [[1.0]] * 20, range(20), "X must have a column with different values"),
         (MetricMachineRegressor(metric_rows=3), [[float(i)] for i in range(20)], range(20), "metric_rows must be"),
+        (MetricMachineRegressor(trees=-1), [[float(i)] for i in range(20)], range(20), "trees must be"),
         (MetricMachineRegressor(), [[float(i)] for i in range(20)], [*range(19), np.inf], "y must be finite"),
         (MetricMachineClassifier(), [[float(i)] for i in range(20)], ["a"] * 20, "y must hold at least 2 classes"),
         (MetricMachineRegressor(), [[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], "X must have at least 10 rows"),

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from unlazy.checks import InputError, check_whole
 from unlazy.estimators.common.folds import parted_halves
 from unlazy.estimators.metric_machine.calibration import calibrated
+from unlazy.estimators.metric_machine.forest import MOST_ROWS, Forest, crossed_forest, grown
 from unlazy.estimators.metric_machine.large import fit_all
 from unlazy.estimators.metric_machine.logits import LinearLogits, crossed_logits, log_loss
 from unlazy.estimators.metric_machine.report import Gain, MachineReport, direction_words
@@ -28,7 +29,7 @@ from unlazy.estimators.metric_machine.rows import (
     partition_lengths,
 )
 from unlazy.training.one_step.metric_machine.kernels import DISTANCE, SUM
-from unlazy.training.one_step.metric_machine.members import Fit, MetricRound, linear_round, refits, rounds
+from unlazy.training.one_step.metric_machine.members import Fit, linear_round, refits, rounds
 
 _LEAST_WEIGHT = 0.03
 _FEWEST_ROWS = 10
@@ -36,6 +37,7 @@ _MOST_DIRECTIONS = 5
 _RESAMPLES = 500
 Seen = TypeVar("Seen")
 RIDGES = LINEAR, BOUNDED = "ridge", "ridge of bounded columns"
+FOREST = "forest"
 
 
 class Member(NamedTuple):
@@ -43,7 +45,7 @@ class Member(NamedTuple):
 
     stage: str
     weight: float
-    fit: Fit
+    fit: Fit | Forest
 
 
 class Views(NamedTuple, Generic[Seen]):
@@ -68,29 +70,33 @@ class LearnedScores(NamedTuple):
 
 
 class MetricMachine(BaseEstimator):
-    """Abstract: scores (n, outputs) as a sum of kernel ridge machines whose metric is learned."""
+    """Abstract: scores (n, outputs) as a sum of kernel ridge machines whose metric is learned, and a forest."""
 
     _score_word = "R^2"
 
-    def __init__(self, *, metric_rows: int = 2000, random_state: Any = None):
+    def __init__(self, *, metric_rows: int = 2000, trees: int = 300, random_state: Any = None):
         self.metric_rows = metric_rows
+        self.trees = trees
         self.random_state = random_state
 
     def _learn(self, table: EncodedRows, targets: np.ndarray, strata: np.ndarray) -> LearnedScores:
         """Fit scores to targets (n, outputs) of mean 0."""
         random = check_random_state(self.random_state)
         n, most = len(targets), check_whole("metric_rows", self.metric_rows, _FEWEST_ROWS)
+        trees = check_whole("trees", self.trees, 0)
         some = np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
         rows = self._views(table, some)
         few, few_targets = Views(rows.bounded.take(some), rows.plain.take(some)), targets[some]
         halves = parted_halves(strata[some], random)
         chains = {kind: [linear_round(few.of(kind), few_targets, halves)] for kind in RIDGES}
         chains |= {kind: rounds(kind, few.bounded, few_targets, halves, random) for kind in (SUM, DISTANCE)}
-        found = {(kind, count): one for kind, chain in chains.items() for count, one in enumerate(chain)}
+        found = {(kind, count): one.predictions for kind, chain in chains.items() for count, one in enumerate(chain)}
+        if trees:
+            found[FOREST, 0] = crossed_forest(few.bounded, few_targets, halves, trees, random)
         weights = _stacked(found, few_targets)
         if n > most:
             # all rows cost more than those of the metric: one machine of each kind
-            heaviest = {kind: max(weights, key=lambda key: (key[0] == kind, weights[key])) for kind in chains}
+            heaviest = {kind: max(weights, key=lambda key: (key[0] == kind, weights[key])) for kind, _ in found}
             weights = _stacked({key: found[key] for key in heaviest.values()}, few_targets)
         members = []
         for kind, chain in chains.items():
@@ -99,29 +105,35 @@ class MetricMachine(BaseEstimator):
             for count in used:
                 machine = machines[count] if n <= most else fit_all(machines[count], rows.of(kind), targets, random)
                 members.append(Member(_name(kind, count), weights[kind, count], machine))
+        if weights.get((FOREST, 0)):
+            places = some if n <= most else np.sort(random.permutation(n)[:MOST_ROWS])
+            forest = grown(rows.bounded.take(places), targets[places], trees, random)
+            members.append(Member(FOREST, weights[FOREST, 0], forest))
         self.members_, self.metric_indices_ = tuple(members), some
-        crossed = np.sum([weight * found[key].predictions for key, weight in weights.items()], axis=0)
+        crossed = np.sum([weight * found[key] for key, weight in weights.items()], axis=0)
         self._describe(few, few_targets, {_name(*key): one for key, one in found.items()}, crossed)
         return LearnedScores(few, halves, crossed)
 
     def _describe(
-        self, rows: Views[np.ndarray], targets: np.ndarray, found: dict[str, MetricRound], crossed: np.ndarray
+        self, rows: Views[np.ndarray], targets: np.ndarray, found: dict[str, np.ndarray], crossed: np.ndarray
     ) -> None:
         """What the machines see of the columns, in units of their deviations, and how well each stage does."""
         total = np.zeros((rows.bounded.shape[1],) * 2)
         for stage, weight, one in self.members_:
-            if stage in RIDGES:
-                sees = one.dual.T @ one.metric.rows
+            if isinstance(one, Forest):
+                seen = np.diag(np.sqrt(one.trees.feature_importances_))
+            elif stage in RIDGES:
+                seen = one.dual.T @ one.metric.rows * rows.of(stage).std(axis=0)
             else:
-                sees = (np.diag(one.metric.root) if one.metric.root.ndim == 1 else one.metric.root).T
-            seen = sees * rows.of(stage).std(axis=0)
+                root = np.diag(one.metric.root) if one.metric.root.ndim == 1 else one.metric.root
+                seen = root.T * rows.of(stage).std(axis=0)
             total += weight * seen.T @ seen / (np.sum(seen**2) or 1.0)
         by_source = np.bincount(self.encoder_.sources_, np.diag(total), self.n_features_in_)
         self.feature_importances_ = by_source / (by_source.sum() or 1.0)
         values, vectors = np.linalg.eigh(total)
         self.directions_ = vectors[:, ::-1][:, :_MOST_DIRECTIONS].T
         self.direction_shares_ = values[::-1][:_MOST_DIRECTIONS] / (values.sum() or 1.0)
-        errors = {stage: np.sum((targets - one.predictions) ** 2, axis=1) for stage, one in found.items()}
+        errors = {stage: np.sum((targets - one) ** 2, axis=1) for stage, one in found.items()}
         square = np.sum(targets**2) or 1.0
         self.stage_scores_ = {stage: float(1 - np.sum(one) / square) for stage, one in errors.items()}
         fixed = max((_name(kind, 0) for kind in (SUM, DISTANCE)), key=lambda stage: self.stage_scores_[stage])
@@ -208,9 +220,10 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
     left-out residuals of random sign give, becomes the root of the next metric, R = (1 - s) (G / mean)^p + s I. Exact
     leave-one-out errors choose bandwidth, q, linear part and penalty; but of a metric that the same rows taught they
     are 5 to 10% too low, so a metric is learned on each half of the rows and judged on the other, and rounds end where
-    that error rises. Ridge regression, with the bound and without, both fixed kernels and all rounds are added with the
-    non-negative weights of least cross-fitted error. Beyond `metric_rows` rows the metric is learned on that many, and
-    the machines are fitted to all rows with their kernel functions (Nystroem), in blocks.
+    that error rises. Ridge regression, with the bound and without, both fixed kernels, all rounds and a random forest
+    are added with the non-negative weights of least cross-fitted error: a kernel is smooth, and where y jumps at some
+    value of a column the forest sees it from fewer rows. Beyond `metric_rows` rows the metric is learned on that many,
+    the machines are fitted to all rows with their kernel functions (Nystroem), in blocks, and the forest to 20,000.
 
     X may be a Dask array or DataFrame (extra `cluster`): its partitions are encoded and their normal equations added up
     where they are, and predictions are lazy. y, and n numbers for each class, are in memory.
@@ -222,12 +235,15 @@ class MetricMachineRegressor(RegressorMixin, MetricMachine):
     ----------
     metric_rows : int
         Most rows that teach the metric; the cost of a fit grows with its cube.
+    trees : int
+        Trees of the forest; 0 for kernels and ridge regression alone.
     random_state : int, RandomState or None
-        Halves the rows and draws signs.
+        Halves the rows, draws signs and grows trees.
 
     Attributes
     ----------
-    feature_importances_ : (d,), share of the metric times the variance of each column of X
+    feature_importances_ : (d,), share of the metric times the variance of each column of X, and of what the forest
+        gains by it
     directions_ : (k, columns of `encoder_`), what the metric sees most, in deviations; `direction_shares_` : (k,)
     leave_one_out_ : cross-fitted predictions of the rows `metric_indices_`, each left out by a fit whose metric the
         other half taught
@@ -328,19 +344,19 @@ class MetricMachineClassifier(ClassifierMixin, MetricMachine):
 
 
 def _name(kind: str, count: int) -> str:
-    if kind in RIDGES:
+    if kind in (*RIDGES, FOREST):
         return kind
     kernel = "sum kernel" if kind == SUM else "distance kernel"
     return f"{kernel}, fixed" if not count else f"{kernel}, {count} round{'s' if count > 1 else ''}"
 
 
-def _stacked(found: dict[Any, MetricRound], targets: np.ndarray) -> dict[Any, float]:
+def _stacked(found: dict[Any, np.ndarray], targets: np.ndarray) -> dict[Any, float]:
     """Non-negative weights of least squared error; those below 3% of all are dropped, and the others solved again."""
     from scipy.optimize import nnls
 
     kept = list(found)
     for last in (False, True):
-        columns = np.column_stack([found[key].predictions.ravel() for key in kept])
+        columns = np.column_stack([found[key].ravel() for key in kept])
         weights = nnls(columns, targets.ravel())[0]
         if last or not weights.any():
             break
