@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
     from unlazy.diagnostics.forecasting.check import Checked
     from unlazy.diagnostics.forecasting.columns import WithoutColumns
-    from unlazy.diagnostics.forecasting.methods import Method
+    from unlazy.diagnostics.forecasting.method import Method
 
 # of neighbouring residuals; also four standard deviations of chance
 _ALIKE = 0.15
