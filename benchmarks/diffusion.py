@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks._flow import Flow
+from benchmarks.contest import text_table
 from benchmarks.measure import Benchmark, Row, against, against_all
-from benchmarks.shared_metric import _table
 from unlazy.observables.transport import wasserstein_distance
 
 SEED = 20261301
@@ -315,7 +315,7 @@ def likelihood_table(judged: list[Judged]) -> str:
         verdict = "win" if gain > 0.005 else "loss" if gain < -0.005 else "tie"
         shown = (f"{means[name]:.3f}" for name in MODELS)
         lines.append((one.case.label, str(one.case.d), str(one.case.n), *shown, f"{gain:+.3f}", verdict))
-    return _table(lines)
+    return text_table(lines)
 
 
 def distance_table(judged: list[Judged]) -> str:
@@ -324,7 +324,7 @@ def distance_table(judged: list[Judged]) -> str:
     for one in judged:
         means = (f"{np.mean(one.distance[name]):.3f}" for name in names)
         lines.append((one.case.label, str(one.case.d), str(one.case.n), *means))
-    return _table(lines)
+    return text_table(lines)
 
 
 def times_table(judged: list[Judged]) -> str:
@@ -333,4 +333,4 @@ def times_table(judged: list[Judged]) -> str:
     for one in judged:
         seconds = (f"{np.median(part[name]):.2f}" for name in names for part in (one.fit_seconds, one.sample_seconds))
         lines.append((one.case.label, str(one.case.d), *seconds))
-    return _table(lines)
+    return text_table(lines)

@@ -9,7 +9,6 @@ random slopes where there are at most 5 features, since its covariances are dens
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from math import factorial
@@ -17,15 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row, against, against_all
-from benchmarks.shared_metric import _table
+from benchmarks.contest import BAYES, Comparison, Fit, against_others, errors_table, timed, times_table
+from benchmarks.measure import Benchmark, Row, against
 
 SEED = 20261118
-# draws of tasks, or splits; the contestants of one see the same rows, so ratios are steadier than errors
-REPETITIONS = 1
 NEW_TASKS, NEW_ROWS = 100, 40
 OWN = "ridge of the task"
-OURS = ("empirical_bayes", "linear_attention", "subspace_kernel", "auto")
+MODES = ("empirical_bayes", "linear_attention", "subspace_kernel")
+# d, pretraining tasks, context rows
+HEADS = ("d", "tasks", "context")
 # name, kind of tasks, d, pretraining tasks, their rows, context rows
 DRAWN = (
     ("rank 4", "rank 4", 30, 400, 15, 15),
@@ -60,22 +59,6 @@ class Case(NamedTuple):
     oracle: Predictor | None = None
 
 
-class Measured(NamedTuple):
-    error: float
-    seconds: float
-    """Processor time of pretraining and of all new tasks."""
-
-
-class Comparison(NamedTuple):
-    label: str
-    size: tuple[int, int, int]
-    """d, pretraining tasks, context rows."""
-    runs: dict[str, list[Measured]]
-
-    def mean(self, name: str) -> float:
-        return float(np.mean([run.error for run in self.runs[name]]))
-
-
 def in_context() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
@@ -100,15 +83,16 @@ def in_context() -> Benchmark:
         )
     ]
     rows += [
-        *_against_others(f"{len(drawn)} drawn kinds of tasks, auto", drawn),
-        *_against_others(f"{len(real)} real sets of tasks, auto", real),
+        *against_others(f"{len(drawn)} drawn kinds of tasks, auto", drawn, "auto", (*MODES, "MetaMetric")),
+        *against_others(f"{len(real)} real sets of tasks, auto", real, "auto", (*MODES, "MetaMetric")),
         *_time_of_pretraining(),
     ]
     notes = [
-        f"mean squared error of new labels over their variance, draws: {REPETITIONS}; signal and noise are 1 "
-        "and .1, Bayes knows the law of the tasks" + _errors(drawn),
-        f"the same on real data, splits: {REPETITIONS}" + _errors(real),
-        "processor seconds of pretraining and of all new tasks; auto is the three before it" + _times([*drawn, *real]),
+        "mean squared error of new labels over their variance; signal and noise are 1 and .1, Bayes knows the law of "
+        "the tasks" + errors_table(drawn, "auto", heads=HEADS, left_out=MODES),
+        "the same on real data" + errors_table(real, "auto", heads=HEADS, left_out=MODES),
+        "seconds of pretraining and of all new tasks, wall / CPU; those of auto are with the three before it"
+        + times_table([*drawn, *real], HEADS),
         *missing,
     ]
     if "mixed model" not in contestants():
@@ -116,22 +100,11 @@ def in_context() -> Benchmark:
     return Benchmark(rows, notes)
 
 
-def _against_others(what: str, compared: list[Comparison]) -> list[Row]:
-    if not compared:
-        return []
-    names = ["auto", *(name for name in contestants() if name not in (*OURS, "MetaMetric"))]
-    errors = {name: [one.mean(name) for one in compared] for name in names}
-    seconds = {name: [float(np.mean([run.seconds for run in one.runs[name]])) for one in compared] for name in names}
-    # auto chooses among the three before it; that each of them also predicted the new tasks counts against it
-    seconds["auto"] = [sum(float(np.mean([run.seconds for run in one.runs[m]])) for m in OURS) for one in compared]
-    return against_all(what, "auto", errors, seconds)
-
-
 def contestants(context: int = 0) -> dict[str, Callable[[list[Task]], Predictor]]:
     """Ways to learn from related tasks: each takes them and returns a predictor from a context."""
     known: dict[str, Any] = {}
-    found: dict[str, Callable[[list[Task]], Predictor]] = {mode: _ours(mode, context, known) for mode in OURS}
-    found |= {
+    found: dict[str, Callable[[list[Task]], Predictor]] = {
+        **{mode: _ours(mode, context, known) for mode in (*MODES, "auto")},
         "MetaMetric": _meta_metric,
         OWN: lambda tasks: lambda X, y, places: _ridge(X, y).predict(places),
         "pooled ridge": _pooled,
@@ -204,23 +177,30 @@ def _split(task: Task, context: int) -> NewTask:
 
 
 def _compare(label: str, make: Callable[[np.random.Generator], Case], index: int) -> Comparison:
-    runs: dict[str, list[Measured]] = {}
-    size = (0, 0, 0)
-    for repetition in range(REPETITIONS):
-        case = make(np.random.default_rng([SEED, index, repetition]))
-        size = (case.tasks[0][0].shape[1], len(case.tasks), len(case.new[0].y))
-        ways = contestants(len(case.new[0].y)) | (
-            {"Bayes": lambda tasks, case=case: case.oracle} if case.oracle else {}
-        )
-        for name, pretrain in ways.items():
-            begin = time.process_time()
-            predict = pretrain(case.tasks)
-            found = [predict(new.X, new.y, new.places) for new in case.new]
-            seconds = time.process_time() - begin
-            misses = np.mean([np.mean((a - new.labels) ** 2) for a, new in zip(found, case.new, strict=True)])
-            spread = np.var(np.concatenate([new.labels for new in case.new]))
-            runs.setdefault(name, []).append(Measured(float(misses / spread), seconds))
-    return Comparison(label, size, runs)
+    case = make(np.random.default_rng([SEED, index, 0]))
+    sizes = case.tasks[0][0].shape[1], len(case.tasks), len(case.new[0].y)
+    labels = np.concatenate([new.labels for new in case.new])
+    fits: dict[str, list[Fit]] = {}
+
+    def run(name: str, pretrain: Callable[[list[Task]], Predictor]) -> None:
+        found: list[np.ndarray] = []
+
+        def predict() -> None:
+            predictor = pretrain(case.tasks)
+            found.extend(predictor(new.X, new.y, new.places) for new in case.new)
+
+        seconds = timed(predict)
+        misses = np.mean([np.mean((a - new.labels) ** 2) for a, new in zip(found, case.new, strict=True)])
+        fits[name] = [Fit(misses / np.var(labels), *seconds)]
+
+    for name, pretrain in contestants(sizes[2]).items():
+        run(name, pretrain)
+    if case.oracle is not None:
+        run(BAYES, lambda tasks: case.oracle)
+    # auto chooses among the three before it; that each of them also predicted the new tasks counts against it
+    tried = [fits[name][0] for name in (*MODES, "auto")]
+    fits["auto"] = [Fit(fits["auto"][0].errors, sum(fit.wall for fit in tried), sum(fit.cpu for fit in tried))]
+    return Comparison(label, sizes, fits)
 
 
 def _real() -> tuple[list[Comparison], list[str]]:
@@ -389,37 +369,14 @@ def _time_of_pretraining() -> list[Row]:
     case = draw(np.random.default_rng(SEED), "rank 4", 30, 400, 15, 15)
     seconds: dict[str, list[float]] = {}
     for _ in range(2):
-        for mode in OURS[:3]:
-            begin = time.process_time()
-            model = InContextRegressor(mode).pretrain(case.tasks)
-            seconds.setdefault(mode, []).append(time.process_time() - begin)
-        begin = time.process_time()
-        for new in case.new:
-            model.fit(new.X, new.y).predict(new.places)
-        seconds.setdefault("context", []).append((time.process_time() - begin) / len(case.new))
-    rows = [Row(f"pretrain on 400 tasks of 15 rows, d = 30: {mode}", seconds[mode], "s") for mode in OURS[:3]]
+        for mode in MODES:
+            model = InContextRegressor(mode)
+            seconds.setdefault(mode, []).append(timed(lambda model=model: model.pretrain(case.tasks))[1])
+
+        def answer(model: Any = model) -> None:
+            for new in case.new:
+                model.fit(new.X, new.y).predict(new.places)
+
+        seconds.setdefault("context", []).append(timed(answer)[1] / len(case.new))
+    rows = [Row(f"pretrain on 400 tasks of 15 rows, d = 30: {mode}", seconds[mode], "s") for mode in MODES]
     return [*rows, Row("fit and predict one new task", [1000 * t for t in seconds["context"]], "ms")]
-
-
-def _errors(comparisons: list[Comparison]) -> str:
-    if not comparisons:
-        return ": none"
-    names = list(contestants())
-    others = [name for name in names if name not in OURS]
-    lines = [("data", "d", "tasks", "context", *names, "Bayes", "auto / best other", "")]
-    for found in comparisons:
-        best = min(others, key=lambda name: np.nan_to_num(found.mean(name), nan=np.inf))
-        ratio = found.mean("auto") / found.mean(best)
-        verdict = "win" if ratio < 0.95 else "loss" if ratio > 1.05 else "tie"
-        errors = [f"{found.mean(name):.3f}".replace("nan", "failed") for name in names]
-        bayes = f"{found.mean('Bayes'):.3f}" if "Bayes" in found.runs else ""
-        lines.append((found.label, *map(str, found.size), *errors, bayes, f"{ratio:.2f} {best}", verdict))
-    return _table(lines)
-
-
-def _times(comparisons: list[Comparison]) -> str:
-    names = list(contestants())
-    lines = [("data", *names)]
-    for found in comparisons:
-        lines.append((found.label, *(f"{np.median([run.seconds for run in found.runs[name]]):.2f}" for name in names)))
-    return _table(lines)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
+from benchmarks.contest import text_table
 from benchmarks.measure import Benchmark, Row, against, interleaved, ratios
-from benchmarks.shared_metric import _table
 
 SPLITS, MOST, EXACT = 20, 200, 10
 STRENGTHS = (0.1, 1.0, 10.0)
@@ -89,7 +89,7 @@ def leave_one_out() -> Benchmark:
         rows,
         [
             "losses of single splits are noisy: a ratio of 0.9 to 1.1 of one data set is no difference",
-            "the ratios of each data set, above 1 in favour of unlazy" + _table(lines),
+            "the ratios of each data set, above 1 in favour of unlazy" + text_table(lines),
         ],
     )
 

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row, against, against_all, interleaved, ratios
+from benchmarks.contest import Comparison, against_others, errors_table, times_table
+from benchmarks.measure import Benchmark, Row, against, interleaved, ratios
 
 PARTICLES, ROWS, STEPS, BATCH = 500, 500, 100, 8
 DIMENSIONS = (10, 100)
@@ -45,8 +47,8 @@ def mean_field() -> Benchmark:
         rows += more
         notes += note
     rows += [*memory(), theory()]
-    more, table = accuracy()
-    return Benchmark([*rows, *more], [*notes, table])
+    more, tables = accuracy()
+    return Benchmark([*rows, *more], [*notes, *tables])
 
 
 NUMBERS = {"temperature": 0.003, "confinement": 0.01, "step_size": 0.03}
@@ -215,34 +217,34 @@ def memory() -> list[Row]:
     return rows
 
 
-def _rotated_xor(seed: int) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng([SEED, seed])
+def _rotated_xor() -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng([SEED, 0])
     directions = np.linalg.qr(rng.standard_normal((20, 2)))[0]
     x = rng.standard_normal((600 + 2000, 20))
     y = np.sign((x @ directions).prod(axis=1))
     return x[:600], y[:600], x[600:], y[600:]
 
 
-def _parity(seed: int) -> tuple[np.ndarray, ...]:
-    x = np.random.default_rng([SEED, 1, seed]).choice([-1.0, 1.0], (400 + 2000, 30))
+def _parity() -> tuple[np.ndarray, ...]:
+    x = np.random.default_rng([SEED, 1, 0]).choice([-1.0, 1.0], (400 + 2000, 30))
     y = x[:, 0] * x[:, 1]
     return x[:400], y[:400], x[400:], y[400:]
 
 
-def _real(name: str, seed: int) -> tuple[np.ndarray, ...]:
+def _real(name: str) -> tuple[np.ndarray, ...]:
     """Classes of the set, or whether its target is above the median."""
     from unlazy.data import real
 
     data = real.load(name)
     targets = data.targets
     y = targets.argmax(axis=1) if targets.shape[1] > 1 else (targets[:, 0] > np.median(targets)).astype(int)
-    order = np.random.default_rng([SEED, 2, seed]).permutation(len(y))
+    order = np.random.default_rng([SEED, 2, 0]).permutation(len(y))
     n = min(REAL_ROWS, 2 * len(y) // 3)
     train, test = order[:n], order[n : n + 1000]
     return data.inputs[train], y[train], data.inputs[test], y[test]
 
 
-def contestants(seed: int) -> dict[str, Any]:
+def contestants() -> dict[str, Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.model_selection import GridSearchCV
     from sklearn.neural_network import MLPClassifier
@@ -256,11 +258,11 @@ def contestants(seed: int) -> dict[str, Any]:
         return GridSearchCV(make_pipeline(StandardScaler(), step), grid, cv=3)
 
     return {
-        NETWORK: MeanFieldClassifier(certificate=False, random_state=seed),
+        NETWORK: MeanFieldClassifier(certificate=False, random_state=0),
         "SVC": tuned(SVC(), svc__C=[0.1, 1, 10, 100], svc__gamma=["scale", 0.003, 0.01, 0.1]),
-        "MLP": tuned(MLPClassifier((256,), max_iter=300, random_state=seed), mlpclassifier__alpha=[1e-3, 0.1, 1.0]),
-        "forest": RandomForestClassifier(300, random_state=seed),
-        "boosting": HistGradientBoostingClassifier(random_state=seed),
+        "MLP": tuned(MLPClassifier((256,), max_iter=300, random_state=0), mlpclassifier__alpha=[1e-3, 0.1, 1.0]),
+        "forest": RandomForestClassifier(300, random_state=0),
+        "boosting": HistGradientBoostingClassifier(random_state=0),
     }
 
 
@@ -273,51 +275,36 @@ def theory() -> Row:
     return Row("theory, rates on 401 points", [1e3 * s for s in seconds], "CPU ms", at_most=50)
 
 
-def accuracy(seeds: int = 1, sets: tuple[str, ...] = REAL) -> tuple[list[Row], str]:
+def accuracy() -> tuple[list[Row], list[str]]:
     import warnings
 
-    problems: dict[str, Callable[[int], tuple[np.ndarray, ...]]] = {
+    problems: dict[str, Callable[[], tuple[np.ndarray, ...]]] = {
         "rotated XOR, d = 20, n = 600": _rotated_xor,
         "parity of 2 of 30, n = 400": _parity,
-        **{name: lambda seed, name=name: _real(name, seed) for name in sets},
+        **{name: partial(_real, name) for name in REAL},
     }
-    found: dict[str, dict[str, list[float]]] = {}
-    seconds: dict[tuple[str, str], list[float]] = {}
-    tested: dict[str, int] = {}
+    compared = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for problem, draw in problems.items():
-            scores = found.setdefault(problem, {})
-            for seed in range(seeds):
-                x, y, x_test, y_test = draw(seed)
-                tested[problem] = len(y_test)
-                for name, model in contestants(seed).items():
-                    begin = time.perf_counter()
-                    model.fit(x, y)
-                    seconds.setdefault((problem, name), []).append(time.perf_counter() - begin)
-                    scores.setdefault(name, []).append(float(model.score(x_test, y_test)))
-    names = list(contestants(0))
-    lines = ["test accuracy, mean over splits: " + ", ".join(names)]
-    for problem, scores in found.items():
-        lines.append(f"  {problem}: " + ", ".join(f"{np.mean(scores[name]):.3f}" for name in names))
-    lines.append("  seconds of a fit, median: " + ", ".join(f"{_typical(seconds, name):.1f}" for name in names))
-    lines.append("  ratios of errors count half an error more for everybody: some make none")
-    rows = []
-    for what, chosen in (("2 drawn problems", list(problems)[:2]), (f"{len(sets)} real sets", list(problems)[2:])):
-        wrong = {name: [_misses(found[problem][name], tested[problem]) for problem in chosen] for name in names}
-        times = {name: [float(np.median(seconds[problem, name])) for problem in chosen] for name in names}
-        rows += against_all(what, NETWORK, wrong, times)
-    for problem in list(problems)[:2]:
-        others = [np.mean(found[problem][name]) for name in ("SVC", "forest")]
-        gain = [score - max(others) for score in found[problem][NETWORK]]
-        rows.append(Row(f"accuracy above the better of SVC and forest, {problem}", gain, "", at_least=0.03))
-    return rows, "\n".join(lines)
+            x, y, x_test, y_test = draw()
+            one = Comparison(problem, x.shape, {})
 
+            def wrong(model: Any, x: Any = x_test, y: Any = y_test) -> float:
+                return 1 - model.score(x, y) + 0.5 / len(y)
 
-def _misses(scores: list[float], rows: int) -> float:
-    """The share of wrong labels over all splits, with half an error more."""
-    return float((rows * np.sum(np.subtract(1, scores)) + 0.5) / (rows * len(scores)))
-
-
-def _typical(seconds: dict[tuple[str, str], list[float]], name: str) -> float:
-    return float(np.median([one for (_, other), times in seconds.items() if other == name for one in times]))
+            one.race(contestants(), x, y, wrong)
+            compared.append(one)
+    drawn, real = compared[:2], compared[2:]
+    rows = [
+        *against_others("2 drawn problems", drawn, NETWORK, clock="wall"),
+        *against_others(f"{len(real)} real sets", real, NETWORK, clock="wall"),
+    ]
+    for one in drawn:
+        gain = min(one.mean("SVC"), one.mean("forest")) - one.mean(NETWORK)
+        rows.append(Row(f"accuracy above the better of SVC and forest, {one.label}", [gain], "", at_least=0.03))
+    return rows, [
+        "share of wrong labels of new rows, with half an error more for everybody: some make none"
+        + errors_table(compared, NETWORK),
+        "seconds of a fit with its tuning, wall / CPU" + times_table(compared),
+    ]

@@ -6,7 +6,6 @@ were made. Contestants and their tuning are those of the benchmark `single_index
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -14,22 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.contest import against_others, compare, errors_table, real_sets, timed, times_table
 from benchmarks.measure import Benchmark, Row
-from benchmarks.shared_metric import _table
-from benchmarks.single_index import (
-    NOISE,
-    SINGLE_INDEX,
-    TEST_ROWS,
-    Comparison,
-    Drawn,
-    against_others,
-    contestants,
-    race,
-    real_data,
-)
+from benchmarks.single_index import NOISE, REAL, SINGLE_INDEX, TEST_ROWS, Drawn, contestants
 
 SEED = 20261202
 ADDITIVE, MULTI = "additive", "multi-index"
+OURS = (ADDITIVE, MULTI, SINGLE_INDEX)
 LINKS = ("He3", "abs", "tanh", "He2")
 # terms, d, n / d, data sets
 SUMS = ((2, 50, 10, 5), (4, 50, 20, 3), (2, 100, 10, 2))
@@ -49,27 +39,24 @@ _MOMENTS = 200_000
 def multi_index() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
+    missing: list[str] = []
     with threadpool_limits(1), warnings.catch_warnings():
         # the rule n >= 10 M d is not kept on purpose; networks that did not converge
         warnings.simplefilter("ignore")
         rows = [*sums(), *surfaces(), *noise()]
-        compared = [
-            comparison("He3 + abs", 50, 500, lambda seed: draw_sum(2, 50, 500, 3, seed)),
-            *(
-                comparison(name, 50, 500, lambda seed, name=name: draw_surface(name, 50, 500, 4, seed))
-                for name in FUNCTIONS
-            ),
-        ]
-        real, missing = real_data(partial(_take_turns, count="auto"), SEED)
+        drawn = {"He3 + abs": draw_sum(2, 50, 500, 3, 0)}
+        drawn |= {name: draw_surface(name, 50, 500, 4, 0) for name in FUNCTIONS}
+        compared = [compare(partial(_contestants, 2), label, *data[:4]) for label, data in drawn.items()]
+        real = [compare(partial(_contestants, "auto"), *one) for one in real_sets(REAL, SEED, missing, TEST_ROWS)]
     for name in (MULTI, ADDITIVE):
-        others = [one for one in (ADDITIVE, MULTI, SINGLE_INDEX) if one != name]
-        rows += against_others(f"{len(compared)} drawn sets, {name}", compared, name, others)
-        rows += against_others(f"{len(real)} real sets, {name}", real, name, others)
+        others = [one for one in OURS if one != name]
+        rows += against_others(f"{len(compared)} drawn sets, {name}", compared, name, others, clock="wall")
+        rows += against_others(f"{len(real)} real sets, {name}", real, name, others, clock="wall")
     notes = [
         "E (prediction - target)^2 / Var(target) without the noise of the labels, 2 terms or components"
-        + table(compared),
-        "test error on real data over the variance of the test labels, both with 'auto'" + table(real),
-        "seconds of one fit with its tuning, one thread, median" + table([*compared, *real], seconds=True),
+        + errors_table(compared, *OURS),
+        "test error on real data over the variance of the test labels, both with 'auto'" + errors_table(real, *OURS),
+        "seconds of one fit with its tuning, one thread, wall / CPU" + times_table([*compared, *real]),
         *missing,
     ]
     return Benchmark(rows, notes)
@@ -117,10 +104,10 @@ def sums() -> list[Row]:
         scores, overlaps, seconds = [], [], []
         for repetition in range(repetitions):
             data = draw_sum(count, d, per_column * d, 1, repetition)
-            model, cpu = _timed(AdditiveIndexRegressor(count, random_state=repetition), data)
+            model = AdditiveIndexRegressor(count, random_state=repetition)
+            seconds.append(timed(lambda model=model, data=data: model.fit(data.x, data.y))[1])
             scores.append(_score(model, data))
             overlaps.append(float(np.abs(model.directions_ @ data.theta).max(axis=0).min()))
-            seconds.append(cpu)
         what = f"{count} terms, d = {d}, n = {per_column} d"
         rows.append(
             Row(
@@ -144,11 +131,11 @@ def surfaces() -> list[Row]:
             scores, cosines, seconds = [], [], []
             for repetition in range(repetitions):
                 data = draw_surface(name, d, per_column * d, 2, repetition)
-                model, cpu = _timed(MultiIndexRegressor(2, random_state=repetition), data)
+                model = MultiIndexRegressor(2, random_state=repetition)
+                seconds.append(timed(lambda model=model, data=data: model.fit(data.x, data.y))[1])
                 scores.append(_score(model, data))
                 overlap = np.linalg.qr(model.directions_.T)[0].T @ data.theta
                 cosines.append(float(np.linalg.svd(overlap)[1].min()) if len(overlap) == 2 else 0.0)
-                seconds.append(cpu)
             what = f"{name}, d = {d}, n = {per_column} d"
             rows += [
                 Row(f"R2, {what}", scores, "", at_least=0.95),
@@ -178,47 +165,14 @@ def noise() -> list[Row]:
     return rows
 
 
-def comparison(label: str, d: int, n: int, drawn: Callable[[int], Drawn], repetitions: int = 1) -> Comparison:
-    found = Comparison(label, n, d, {}, {})
-    for repetition in range(repetitions):
-        data = drawn(repetition)
-        _take_turns(found, data.x, data.y, data.x_test, data.target, repetition, 2)
-    return found
-
-
-def _take_turns(
-    found: Comparison, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, target: np.ndarray, seed: int, count: Any
-) -> None:
+def _contestants(count: Any, d: int) -> dict[str, Any]:
     from unlazy.estimators import AdditiveIndexRegressor, MultiIndexRegressor
 
-    ours = {
-        ADDITIVE: AdditiveIndexRegressor(count, random_state=seed),
-        MULTI: MultiIndexRegressor(count, random_state=seed),
+    return {
+        ADDITIVE: AdditiveIndexRegressor(count, random_state=0),
+        MULTI: MultiIndexRegressor(count, random_state=0),
+        **contestants(d),
     }
-    race(found, {**ours, **contestants(x.shape[1], seed)}, x, y, x_test, target)
-
-
-def table(compared: list[Comparison], seconds: bool = False) -> str:
-    if not compared:
-        return ": none"
-    names = list(compared[0].errors)
-    ours = (ADDITIVE, MULTI, SINGLE_INDEX)
-    lines = [("data", "n", "d", *names, *(() if seconds else ("best of ours / best other",)))]
-    for one in compared:
-        if seconds:
-            cells = [f"{np.median(one.seconds[name]):.2f}" for name in names]
-        else:
-            best, other = (min((k for k in names if (k in ours) == mine), key=one.mean) for mine in (True, False))
-            ratio = one.mean(best) / one.mean(other)
-            cells = [*(f"{one.mean(name):.4f}" for name in names), f"{ratio:.2f} {best} / {other}"]
-        lines.append((one.label, str(one.n), str(one.d), *cells))
-    return _table(lines)
-
-
-def _timed(model: Any, data: Drawn) -> tuple[Any, float]:
-    begin = time.process_time()
-    model.fit(data.x, data.y)
-    return model, time.process_time() - begin
 
 
 def _score(model: Any, data: Drawn) -> float:

@@ -7,19 +7,26 @@ their settings on held-out rows; inputs and targets are standardised for all.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row, against_all
-from benchmarks.shared_metric import Measured, _table
+from benchmarks.contest import (
+    Comparison,
+    against_others,
+    compare,
+    errors_table,
+    real_sets,
+    timed,
+    times_table,
+    tuned,
+)
+from benchmarks.measure import Benchmark, Row
 
 ONE_STEP = "one step"
 SEED = 20261117
-REPETITIONS = 1
 NOISE = 0.2
 TEST_ROWS = 2000
 # name, correlated, d, n
@@ -41,85 +48,56 @@ REAL = (
 )
 
 
-class Comparison(NamedTuple):
-    """All contestants on the repetitions of one data set."""
-
-    label: str
-    n: int
-    d: int
-    runs: dict[str, list[Measured]]
-
-
 def one_step() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
+    missing: list[str] = []
     with threadpool_limits(1), warnings.catch_warnings():
         # iterations that did not converge, signals that are not there
         warnings.simplefilter("ignore")
         drawn = [_drawn(index, *case) for index, case in enumerate(DRAWN)]
-        real, missing = _real()
+        real = [compare(contestants, *one) for one in real_sets(REAL, SEED, missing, TEST_ROWS, first=100)]
     notes = [
-        "E (prediction - target)^2 / Var(target) without the noise (deviation 0.2) of the labels, median of "
-        f"{REPETITIONS} data sets; s, t are directions of x, of covariance I or (C) of eigenvalues 1/j"
-        + _errors(drawn),
-        f"test error on real data over the variance of the test labels, median of {REPETITIONS} splits" + _errors(real),
-        "seconds of one fit with its tuning, one thread, median" + _times([*drawn, *real]),
-        "median over data sets of the error over that of the best other: "
-        + ", ".join(f"{what} {np.median([_ratio(c) for c in cases]):.2f}" for what, cases in _groups(drawn, real)),
+        "E (prediction - target)^2 / Var(target) without the noise (deviation 0.2) of the labels; s, t are directions "
+        "of x, of covariance I or (C) of eigenvalues 1/j" + errors_table(drawn, ONE_STEP),
+        "test error on real data over the variance of the test labels" + errors_table(real, ONE_STEP),
+        "seconds of one fit with its tuning, one thread, wall / CPU" + times_table([*drawn, *real]),
         *missing,
     ]
     rows = [
-        *_against_others(f"{len(drawn)} drawn sets", drawn),
-        *_against_others(f"{len(real)} real sets", real),
+        *against_others(f"{len(drawn)} drawn sets", drawn, ONE_STEP),
+        *against_others(f"{len(real)} real sets", real, ONE_STEP),
         *_large(),
     ]
     return Benchmark(rows, notes)
 
 
-def _against_others(what: str, compared: list[Comparison]) -> list[Row]:
-    if not compared:
-        return []
-    names = list(compared[0].runs)
-    errors = {name: [_median(one, name) for one in compared] for name in names}
-    seconds = {name: [float(np.median([run.cpu for run in one.runs[name]])) for one in compared] for name in names}
-    return against_all(what, ONE_STEP, errors, seconds)
-
-
-def contestants(d: int, seed: int) -> dict[str, Any]:
+def contestants(d: int) -> dict[str, Any]:
     """Unfitted estimators; the kernels' widths are relative to d."""
-    from sklearn.compose import TransformedTargetRegressor
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.linear_model import RidgeCV
-    from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+    from sklearn.model_selection import KFold, ShuffleSplit
     from sklearn.neural_network import MLPRegressor
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
     from unlazy.estimators import OneStepRegressor
 
-    folds = KFold(3, shuffle=True, random_state=seed)
+    folds = KFold(3, shuffle=True, random_state=0)
     gammas = np.logspace(-1.5, 2.5, 5) / d
-
-    def tuned(*steps: Any, cv: Any = folds, **grid: Any) -> Any:
-        pipeline = make_pipeline(StandardScaler(), *steps)
-        searched = GridSearchCV(pipeline, grid, cv=cv, scoring="neg_mean_squared_error") if grid else pipeline
-        return TransformedTargetRegressor(searched, transformer=StandardScaler())
-
     ridge = RidgeCV(np.logspace(-6, 5, 23))
-    network = MLPRegressor(hidden_layer_sizes=(100,), max_iter=400, random_state=seed)
+    network = MLPRegressor(hidden_layer_sizes=(100,), max_iter=400, random_state=0)
     settings = {"mlpregressor__solver": ["lbfgs", "adam"], "mlpregressor__alpha": [0.01, 1.0, 10.0]}
     return {
-        ONE_STEP: OneStepRegressor(random_state=seed),
+        ONE_STEP: OneStepRegressor(random_state=0),
         "ridge": tuned(ridge),
-        "RBF sampler": tuned(RBFSampler(n_components=400, random_state=seed), ridge, rbfsampler__gamma=gammas),
+        "RBF sampler": tuned(RBFSampler(n_components=400, random_state=0), ridge, cv=folds, rbfsampler__gamma=gammas),
         "kernel ridge": tuned(
-            KernelRidge(kernel="rbf"), kernelridge__gamma=gammas, kernelridge__alpha=np.logspace(-4, 0.5, 4)
+            KernelRidge(kernel="rbf"), cv=folds, kernelridge__gamma=gammas, kernelridge__alpha=np.logspace(-4, 0.5, 4)
         ),
         # one held-out quarter instead of folds: the network's time is most of the benchmark's
-        "MLP": tuned(network, cv=ShuffleSplit(1, test_size=0.25, random_state=seed), **settings),
-        "hist. boosting": tuned(HistGradientBoostingRegressor(random_state=seed)),
+        "MLP": tuned(network, cv=ShuffleSplit(1, test_size=0.25, random_state=0), **settings),
+        "hist. boosting": tuned(HistGradientBoostingRegressor(random_state=0)),
     }
 
 
@@ -149,94 +127,15 @@ def draw(
 
 
 def _drawn(index: int, link: str, correlated: bool, d: int, n: int) -> Comparison:
-    runs: dict[str, list[Measured]] = {}
-    for repetition in range(REPETITIONS):
-        data = draw(link, correlated, d, n, np.random.default_rng([SEED, index, repetition]))
-        _take_turns(runs, *data, seed=repetition)
-    return Comparison(link + " (C)" * correlated, n, d, runs)
-
-
-def _real() -> tuple[list[Comparison], list[str]]:
-    from unlazy.checks import InputError
-    from unlazy.data import real
-
-    found, missing = [], []
-    for index, (name, column, n) in enumerate(REAL):
-        try:
-            data = real.load(name)
-        except InputError as error:
-            missing.append(f"left out {name}: {error}")
-            continue
-        runs: dict[str, list[Measured]] = {}
-        for repetition in range(REPETITIONS):
-            rows = np.random.default_rng([SEED, 100 + index, repetition]).permutation(len(data.inputs))
-            train, test = rows[:n], rows[n : n + TEST_ROWS]
-            y = data.targets[:, column]
-            _take_turns(runs, data.inputs[train], y[train], data.inputs[test], y[test], seed=repetition)
-        found.append(Comparison(f"{name}: {data.target_names[column]}", n, data.inputs.shape[1], runs))
-    return found, missing
-
-
-def _take_turns(
-    runs: dict[str, list[Measured]],
-    x: np.ndarray,
-    y: np.ndarray,
-    x_test: np.ndarray,
-    target: np.ndarray,
-    seed: int,
-) -> None:
-    for name, model in contestants(x.shape[1], seed).items():
-        begin = time.perf_counter(), time.process_time()
-        model.fit(x, y)
-        seconds = time.perf_counter() - begin[0], time.process_time() - begin[1]
-        error = np.mean((model.predict(x_test) - target) ** 2) / np.var(target)
-        runs.setdefault(name, []).append(Measured(float(error), *seconds))
+    data = draw(link, correlated, d, n, np.random.default_rng([SEED, index, 0]))
+    return compare(contestants, link + " (C)" * correlated, *data)
 
 
 def _large() -> list[Row]:
     from unlazy.estimators import OneStepRegressor
 
     x, y, _, _ = draw("tanh 3s", False, 200, 5000, np.random.default_rng(SEED))
-    wall, cpu = [], []
-    for repetition in range(3):
-        begin = time.perf_counter(), time.process_time()
-        OneStepRegressor(random_state=repetition).fit(x, y)
-        wall.append(time.perf_counter() - begin[0])
-        cpu.append(time.process_time() - begin[1])
+    seconds = [timed(lambda seed=seed: OneStepRegressor(random_state=seed).fit(x, y)) for seed in range(3)]
+    wall, cpu = zip(*seconds, strict=True)
     size = "OneStepRegressor, n = 5000, d = 200"
     return [Row(size, wall, "s", at_most=5), Row(f"{size}: processor time of all threads", cpu, "s")]
-
-
-def _median(found: Comparison, name: str) -> float:
-    return float(np.median([run.error for run in found.runs[name]]))
-
-
-def _ratio(found: Comparison) -> float:
-    return _median(found, ONE_STEP) / min(_median(found, name) for name in found.runs if name != ONE_STEP)
-
-
-def _groups(drawn: list[Comparison], real: list[Comparison]) -> list[tuple[str, list[Comparison]]]:
-    return [("drawn", drawn), *([("real", real)] if real else [])]
-
-
-def _errors(comparisons: list[Comparison]) -> str:
-    if not comparisons:
-        return ": none"
-    names = list(comparisons[0].runs)
-    lines = [("data", "n", "d", *names, f"{ONE_STEP} / best other", "")]
-    for found in comparisons:
-        best = min((name for name in names if name != ONE_STEP), key=lambda name: _median(found, name))
-        ratio = _ratio(found)
-        verdict = "win" if ratio < 0.95 else "loss" if ratio > 1.05 else "tie"
-        errors = [f"{_median(found, name):.4f}" for name in names]
-        lines.append((found.label, str(found.n), str(found.d), *errors, f"{ratio:.2f} {best}", verdict))
-    return _table(lines)
-
-
-def _times(comparisons: list[Comparison]) -> str:
-    names = list(comparisons[0].runs)
-    lines = [("data", "n", "d", *(f"{name}" for name in names))]
-    for found in comparisons:
-        medians = [np.median([(run.wall, run.cpu) for run in found.runs[name]], axis=0) for name in names]
-        lines.append((found.label, str(found.n), str(found.d), *(f"{wall:.2f} / {cpu:.2f}" for wall, cpu in medians)))
-    return _table(lines)

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 REGRESSION, CLASSES = "regression", "classes"
-_SPLITS = 1000
-"""Seeds of splits begin there, so that nothing else shares them."""
+_SEED, _MOST_TESTS = 1000, 2000
 
 
 class Table(NamedTuple):
@@ -55,18 +54,18 @@ def table(name: str) -> Table:
     return Table(name, source.kind, inputs, numbers)
 
 
-def split(one: Table, rows: int, number: int, most_tests: int = 2000) -> Split:
-    """`rows` rows to learn from, at most four fifths of all, and up to `most_tests` others, classes in like shares."""
+def split(one: Table, rows: int) -> Split:
+    """`rows` rows to learn from, at most four fifths of all, and up to 2000 others, classes in like shares."""
     from sklearn.model_selection import train_test_split
 
     train = min(rows, int(0.8 * len(one.target)))
-    tests = min(most_tests, len(one.target) - train)
+    tests = min(_MOST_TESTS, len(one.target) - train)
     x, new, y, y_new = train_test_split(
         one.inputs,
         one.target,
         train_size=train,
         test_size=tests,
-        random_state=_SPLITS + number,
+        random_state=_SEED,
         stratify=one.target if one.kind == CLASSES else None,
     )
     return Split(x.reset_index(drop=True), y, new.reset_index(drop=True), y_new)

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row, against, against_all, command, ratios
+from benchmarks.contest import BAYES, Comparison, Fit, against_others, errors_table, loaded, timed, times_table
+from benchmarks.measure import Benchmark, Row, against, command, ratios
 
+HEADS = ("n", "d", "tasks")
 SHARED, RIDGE, LASSO, PLS = "SharedMetric", "RidgeCV", "MultiTaskLassoCV", "PLS"
 SEED = 20261116
 DATA_SETS = 3
@@ -50,28 +51,6 @@ WANTED = {
 }
 
 
-class Measured(NamedTuple):
-    """What one contestant did on one split."""
-
-    error: float
-    wall: float
-    cpu: float
-
-
-class Comparison(NamedTuple):
-    """All contestants on the splits of one set, one list per contestant, in the order of the splits."""
-
-    label: str
-    n: int
-    d: int
-    tasks: int
-    runs: dict[str, list[Measured]]
-    bayes: float = np.nan
-
-    def errors(self, name: str) -> np.ndarray:
-        return np.array([run.error for run in self.runs[name]])
-
-
 def shared_metric() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
@@ -86,10 +65,11 @@ def shared_metric() -> Benchmark:
     unconverged = sum("converge" in str(warning.message).lower() for warning in caught)
     notes = [
         f"excess risk, {DATA_SETS} data sets of each kind, mean (standard error); Bayes knows the prior"
-        + _errors(drawn, bayes=True),
-        "test error on real data over that of the training mean, mean over splits (standard error); last column: "
-        "geometric mean over splits of the ratio to the best of the others (best on these test rows)" + _errors(real),
-        "seconds of one fit, wall / CPU, medians" + _times([*drawn, *real]),
+        + errors_table(drawn, SHARED, heads=HEADS),
+        "test error on real data over that of the training mean, mean over splits (standard error), and the "
+        "geometric mean over splits of the ratio to the best of the others (best on these test rows)"
+        + errors_table(real, SHARED, heads=HEADS),
+        "seconds of one fit, wall / CPU, medians" + times_table([*drawn, *real], HEADS),
         "targets are scaled to unit variance over the whole set; inputs are used as they are if they share one unit, "
         "else scaled by the training rows; electricity splits its days at random, so this is not a forecast",
         f"{LASSO} has its defaults for the drawn data, 20 penalties and tolerance 1e-3 for the others; it warned "
@@ -98,8 +78,8 @@ def shared_metric() -> Benchmark:
     ]
     rows = [
         *_wanted(drawn),
-        *_against_others(f"{len(drawn)} kinds of drawn tasks", drawn),
-        *_against_others(f"{len(real)} real sets and sizes", real),
+        *against_others(f"{len(drawn)} kinds of drawn tasks", drawn, SHARED),
+        *against_others(f"{len(real)} real sets and sizes", real, SHARED),
         *_large_rows(large),
     ]
     return Benchmark(rows, notes)
@@ -162,36 +142,31 @@ def _drawn() -> Sequence[Comparison]:
 
     found = []
     for index, kind in enumerate(KINDS):
-        runs: dict[str, list[Measured]] = {}
-        bayes = []
+        fits: dict[str, list[Fit]] = {}
         for repetition in range(DATA_SETS):
             data = many_tasks(kind, np.random.default_rng([SEED, index, repetition]))
-            bayes.append(data.bayes_risk())
+            one = Comparison(kind, (*data.design.shape, data.targets.shape[1]), fits)
 
             def risk(model: Any, data: Any = data) -> float:
                 return data.excess_risk(*_affine(model, data.design.shape[1]))
 
-            _take_turns(runs, contestants(data.design, lasso={}), data.design, data.targets, risk)
-        found.append(Comparison(kind, *data.design.shape, data.targets.shape[1], runs, float(np.mean(bayes))))
+            one.race(contestants(data.design, lasso={}), data.design, data.targets, risk)
+            fits.setdefault(BAYES, []).append(Fit(data.bayes_risk()))
+        found.append(one)
     return found
 
 
 def _real() -> tuple[list[Comparison], list[str]]:
     """The comparisons, and a sentence for every set whose package is missing."""
-    from unlazy.checks import InputError
-    from unlazy.data import real
-
-    found, missing = [], []
-    for index, name in enumerate(SPLITS):
-        try:
-            data = real.load(name)
-        except InputError as error:
-            missing.append(f"left out {name}: {error}")
+    found: list[Comparison] = []
+    missing: list[str] = []
+    for index, (name, (sizes, splits)) in enumerate(SPLITS.items()):
+        data = loaded(name, missing)
+        if data is None:
             continue
-        sizes, splits = SPLITS[name]
         targets = data.targets / data.targets.std(axis=0)
         for n in sizes:
-            runs: dict[str, list[Measured]] = {}
+            one = Comparison(name, (n, data.inputs.shape[1], targets.shape[1]), {})
             for split in range(splits):
                 rows = np.random.default_rng([SEED, index, n, split]).permutation(len(targets))
                 train, test = rows[:n], rows[n : n + TEST_ROWS]
@@ -205,23 +180,9 @@ def _real() -> tuple[list[Comparison], list[str]]:
                 def relative(model: Any, x: Any = x_test, y: Any = targets[test], zero: float = zero) -> float:
                     return np.mean((model.predict(x) - y) ** 2) / zero
 
-                _take_turns(runs, contestants(x), x, targets[train], relative)
-            found.append(Comparison(name, n, x.shape[1], targets.shape[1], runs))
+                one.race(contestants(x), x, targets[train], relative)
+            found.append(one)
     return found, missing
-
-
-def _take_turns(
-    runs: dict[str, list[Measured]],
-    models: Mapping[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    error: Callable[..., float],
-) -> None:
-    for name, model in models.items():
-        begin = time.perf_counter(), time.process_time()
-        model.fit(x, y)
-        seconds = time.perf_counter() - begin[0], time.process_time() - begin[1]
-        runs.setdefault(name, []).append(Measured(float(error(model)), *seconds))
 
 
 def _affine(model: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -247,9 +208,7 @@ def _fit_large(name: str) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        begin = time.perf_counter(), time.process_time()
-        model.fit(data.design, data.targets)
-        wall, cpu = time.perf_counter() - begin[0], time.process_time() - begin[1]
+        wall, cpu = timed(lambda: model.fit(data.design, data.targets))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     risk = data.excess_risk(model.coef_.T, model.intercept_)
     return {"wall": wall, "cpu": cpu, "peak": peak / 1024, "added": (peak - before) / 1024, "risk": risk}
@@ -260,19 +219,10 @@ def _wanted(drawn: Sequence[Comparison]) -> list[Row]:
     for found in drawn:
         for name, most in zip((RIDGE, LASSO), WANTED.get(found.label, ()), strict=False):
             if most is not None:
-                ratio = found.errors(name).mean() / found.errors(SHARED).mean()
+                ratio = found.mean(name) / found.mean(SHARED)
                 what = f"{found.label}, mean excess risk"
                 rows.append(against(name, what, [ratio], kind="error", at_least=1 / most, detail=True))
     return rows
-
-
-def _against_others(what: str, compared: Sequence[Comparison]) -> list[Row]:
-    if not compared:
-        return []
-    names = list(compared[0].runs)
-    errors = {name: [float(one.errors(name).mean()) for one in compared] for name in names}
-    seconds = {name: [float(np.median([run.cpu for run in one.runs[name]])) for one in compared] for name in names}
-    return against_all(what, SHARED, errors, seconds)
 
 
 def _large_rows(large: Mapping[str, list[dict[str, float]]]) -> list[Row]:
@@ -287,48 +237,6 @@ def _large_rows(large: Mapping[str, list[dict[str, float]]]) -> list[Row]:
         Row(f"{size}: peak memory of {SHARED}", [run["peak"] for run in large[SHARED]], "MiB", at_most=2048),
         Row(f"{size}: of it added by the fit", [run["added"] for run in large[SHARED]], "MiB"),
     ]
-
-
-def _errors(comparisons: Sequence[Comparison], *, bayes: bool = False) -> str:
-    names = list(comparisons[0].runs)
-    lines = [("data", "n", "d", "tasks", *names, *(["Bayes"] if bayes else []), f"{SHARED} / best other")]
-    for found in comparisons:
-        errors = {name: found.errors(name) for name in names}
-        best = min((name for name in names if name != SHARED), key=lambda name: errors[name].mean())
-        ratio = np.log(errors[SHARED] / errors[best])
-        lines.append(
-            (
-                found.label,
-                *map(str, (found.n, found.d, found.tasks)),
-                *(f"{e.mean():.4f} ({_standard_error(e):.4f})" for e in errors.values()),
-                *([f"{found.bayes:.4f}"] if bayes else []),
-                f"{np.exp(ratio.mean()):.2f} (x/ {np.exp(_standard_error(ratio)):.2f}) {best}",
-            )
-        )
-    return _table(lines)
-
-
-def _times(comparisons: Sequence[Comparison]) -> str:
-    names = list(comparisons[0].runs)
-    lines = [("data", "n", "d", "tasks", *names)]
-    for found in comparisons:
-        medians = [np.median([(run.wall, run.cpu) for run in found.runs[name]], axis=0) for name in names]
-        sizes = map(str, (found.n, found.d, found.tasks))
-        lines.append((found.label, *sizes, *(f"{wall:.2f} / {cpu:.2f}" for wall, cpu in medians)))
-    return _table(lines)
-
-
-def _standard_error(values: np.ndarray) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def _table(lines: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = tuple("-" * width for width in widths)
-    return "".join(
-        "\n  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (lines[0], rule, *lines[1:])
-    )
 
 
 if __name__ == "__main__":

@@ -107,12 +107,10 @@ def test_the_exit_code_is_one_where_a_verdict_differs_from_the_documented_one(un
     assert "holds" not in {c["verdict"] for c in json.loads(out)["claims"] if c["id"] == "risk"}
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-def test_figures_come_in_the_format_of_their_ending(unlazy, store, tmp_path, ending):
-    file = tmp_path / f"figure.{ending}"
+def test_the_figure_comes_in_the_format_of_its_ending(unlazy, store, tmp_path):
+    file = tmp_path / "figure.svg"
     unlazy("run", "ridge-equivalent", *FAST, "--store", store, "--figure", file)
-    magic = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending]
-    assert file.read_bytes().startswith(magic)
+    assert file.read_bytes().startswith(b"<?xml")
 
 
 def test_dry_run_counts_instances_and_computes_nothing(unlazy, tmp_path):

@@ -25,15 +25,14 @@ KINDS = {
 }
 
 
-def study_page(study: type[Study], stored: Mapping[str, Any] | None = None, theory_page: bool = True) -> str:
+def study_page(study: type[Study], stored: Mapping[str, Any] | None = None) -> str:
     """The page of a study; `stored` is its section of the report, or None if the store lacks some of it."""
     topic = topic_title(study.topic)
-    link = f"[{plain(topic)}](../theory/{study.topic}.md)" if theory_page else plain(topic)
     parts = [
         f"---\ntitle: {study.name}\n---",
         f"# {study.name}",
         f'<p class="question">{said(study.question)}</p>',
-        f"Theory: {link} · {plain(named(study.sources))}",
+        f"Theory: [{plain(topic)}](../theory/{study.topic}.md) · {plain(named(study.sources))}",
         *_result(study, stored),
         "## Claims",
         _counts(study, stored),

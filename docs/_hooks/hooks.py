@@ -48,7 +48,7 @@ def on_files(files: Files, config: Any) -> Files:
 
     for study in studies:
         section = found.get(study.name)
-        add(f"gallery/{study.name}.md", gallery.study_page(study, section, f"theory/{study.topic}.md" in notes))
+        add(f"gallery/{study.name}.md", gallery.study_page(study, section))
         if section and (picture := gallery.thumbnail(section["figure"])):
             add(f"gallery/{study.name}.svg", picture)
     for name, page in reference.pages().items():

@@ -23,8 +23,7 @@ _STARTING = 30.0
 class Evaluator:
     """A few processes that evaluate theory, each started when it is first needed."""
 
-    def __init__(self, processes: int = _PROCESSES, memory: int = MEMORY) -> None:
-        self._memory = memory
+    def __init__(self, processes: int = _PROCESSES) -> None:
         self._idle: queue.LifoQueue[Child | None] = queue.LifoQueue()
         self._running: set[Child] = set()
         for _ in range(processes):
@@ -66,7 +65,7 @@ class Evaluator:
             self._end(child)
 
     def _start(self) -> Child:
-        child = Child("unlazy.app.theory:serve", address_space=self._memory, quiet=True)
+        child = Child("unlazy.app.theory:serve", address_space=MEMORY, quiet=True)
         self._running.add(child)
         # The deadline is for theory; the libraries are loaded before it begins.
         if child.hear(_STARTING) is None:

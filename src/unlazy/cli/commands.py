@@ -1,4 +1,4 @@
-"""The commands. Each reads its options, calls the laboratory, prints; nothing else."""
+"""The program's commands, those on studies here. Each reads its options, calls the laboratory, prints; nothing else."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unlazy.checks import InputError, check_choice, check_writable
+from unlazy.cli import own_data
 from unlazy.cli.options import (
     AsJson,
     Budget,
@@ -310,122 +311,8 @@ def confirm(
     raise typer.Exit(3 if found.unfinished else 0 if found.confirmed else 1)
 
 
-@app.command("forecast")
-def forecast_(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
-    target: Annotated[list[str], typer.Option(metavar="COLUMN", help="what to predict; may be given several times")],
-    kernel: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="ridge, kernel-ridge, random-features, metric-machine (these four if not given), one-step, laplacian"
-        ),
-    ] = None,
-    n: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
-        "1x,2x,5x,10x"
-    ),
-    width: Annotated[int | None, typer.Option(help="random features; enough to be within 5% of the kernel")] = None,
-    penalty: Annotated[float | None, typer.Option(help="alpha of KernelRidge; chosen by leave-one-out")] = None,
-    gamma: Annotated[float | None, typer.Option(help="of the rbf kernel; chosen by leave-one-out")] = None,
-    check: Annotated[bool, typer.Option("--check", help="forecast from parts of the file, then train on it")] = False,
-    columns: Annotated[bool, typer.Option("--columns", help="which columns would not be missed")] = False,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Forecast what more rows of your own data would bring to ridge, kernels, random features and metric machines."""
-    check_figure(figure)
-    from unlazy.diagnostics.forecasting import forecast
-    from unlazy.reporting.terminal.show import open_console
-
-    with open_console(stderr=True).status("reading the table") as status:
-        found = forecast(
-            data,
-            target,
-            kernel=kernel,
-            n=n,
-            width=width,
-            penalty=penalty,
-            gamma=gamma,
-            check=check,
-            columns=columns,
-            progress=status.update,
-        )
-        page: Any = found.as_json() if as_json else str(found)
-    print_json(page) if as_json else say(page)
-    save_figure(found, figure, as_json)
-
-
-@app.command("fit")
-def fit_(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="what to predict")],
-    kind: Annotated[str | None, typer.Option(help="numbers or classes; decided by the column if not given")] = None,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="slow methods are left out: 90s, 5m")] = "5m",
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of folds and methods")] = 0,
-    save: Annotated[Path | None, typer.Option(metavar="FILE.skops", help="write the chosen model")] = None,
-    explain: Annotated[Path | None, typer.Option(metavar="FILE.html", help="write the report as a page")] = None,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Find out which method predicts a column of your own table best, and fit it."""
-    check_figure(figure)
-    from unlazy.diagnostics.fitting import check_model_file, check_page, fit, save_model
-    from unlazy.reporting.terminal.show import open_console
-
-    for file, checked in ((save, check_model_file), (explain, check_page)):
-        if file is not None:
-            checked(file)
-            check_writable(file)
-    seconds = parse_duration(budget)
-    with open_console(stderr=True).status("reading the table") as status:
-        found = fit(data, target, kind=kind, budget=seconds, random_state=seed, progress=status.update)
-    print_json(found.as_json()) if as_json else say(str(found))
-    save_figure(found, figure, as_json)
-    if save is not None:
-        save_model(found.model, save)
-    if explain is not None:
-        found.save(explain)
-    for what, file in (("model", save), ("page", explain)):
-        if file is not None and not as_json:
-            say(f"{what}: {file}")
-
-
-@app.command("probe")
-def probe_(
-    source: Annotated[str, typer.Argument(metavar="run.py:make_model", help="or a folder of .npz activations")],
-    checkpoints: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="'ckpt/*.pt'", help="files of parameters, the one before training first; may be given several times"
-        ),
-    ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="the arrays X, y, X_val, y_val")] = None,
-    rows: Annotated[int, typer.Option(help="training rows, and held-out ones, that go into kernels")] = 500,
-    budget: Annotated[float, typer.Option(metavar="MB", help="memory for the tangent kernel")] = 512,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page (.html), or all numbers (.nc)")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say what a network of your own has learned: lazily or richly, signal or memory, and what else would do.
-
-    make_model is a function in your script that returns the model; the script is run. Checkpoints are read without
-    unpickling anything.
-    """
-    check_figure(figure)
-    if out is not None:
-        check_choice("the ending of --out", out.suffix, (".html", ".nc"))
-        check_writable(out)
-    from unlazy.diagnostics.probing import probe_files
-    from unlazy.reporting.terminal.show import open_console
-
-    with open_console(stderr=True).status("reading the checkpoints") as status:
-        found = probe_files(source, checkpoints, data, rows=rows, budget=budget, progress=status.update)
-        page: Any = found.as_json() if as_json else str(found)
-    print_json(page) if as_json else say(page)
-    save_figure(found, figure, as_json)
-    if out is not None:
-        found.save(out)
-        if not as_json:
-            say(f"report: {out}")
+for _command in (own_data.forecast, own_data.fit, own_data.probe):
+    app.command()(_command)
 
 
 @app.command("explore")

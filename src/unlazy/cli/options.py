@@ -45,6 +45,7 @@ Budget = Annotated[
     str | None, typer.Option(metavar="TIME", help="stop after 90s, 30m, 2h; the same command goes on from there")
 ]
 Recorded = Annotated[Path | None, typer.Option("--record", metavar="FILE", help="put the verdicts into this evidence")]
+Figure = Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="only this topic", autocompletion=complete_topic)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 

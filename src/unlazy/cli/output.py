@@ -40,6 +40,12 @@ def save_figure(found: Any, file: Path | None, quiet: bool) -> None:
             say(f"figure: {file}")
 
 
+def answer(found: Any, figure: Path | None, as_json: bool) -> None:
+    """Print what was found, as JSON or as its page, and write its figure."""
+    print_json(found.as_json()) if as_json else say(str(found))
+    save_figure(found, figure, as_json)
+
+
 def say(text: str) -> None:
     """Print text that may hold names of a user's."""
     print(plain(text))

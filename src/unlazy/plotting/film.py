@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unlazy.checks import InputError
 from unlazy.plotting.panels import Panel, Panels
-from unlazy.plotting.style import film_format, style
+from unlazy.plotting.style import FILMS, format_of, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def save_film(figure: Figure, path: str | os.PathLike) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox, TransformedBbox
 
-    kind = film_format(path)
+    kind = format_of(path, FILMS)
     if kind == "mp4" and not writers.is_available("ffmpeg"):
         raise InputError("a figure that ends in .mp4 needs the program ffmpeg, which is not there; .gif needs nothing")
     with style():

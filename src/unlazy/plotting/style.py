@@ -147,27 +147,18 @@ def interval(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
     return center, np.where(count > 1, reach, 0.0)
 
 
-def format_of(path: str | os.PathLike) -> str:
-    """The figure format that a file's ending names."""
-    return _ending(path, FORMATS)
-
-
-def film_format(path: str | os.PathLike) -> str:
-    """The film format that a file's ending names."""
-    return _ending(path, FILMS)
-
-
-def is_film(path: str | os.PathLike) -> bool:
-    """Whether a file's ending is that of a film."""
-    return Path(path).suffix.lower().removeprefix(".") in FILMS
-
-
-def _ending(path: str | os.PathLike, allowed: Sequence[str]) -> str:
+def format_of(path: str | os.PathLike, allowed: Sequence[str] = FORMATS) -> str:
+    """The format that a file's ending names: of a figure, or one of those that are allowed."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in allowed:
         listed = ", ".join("." + name for name in allowed)
         raise InputError(f"figure must end in one of {listed}, got {str(path)!r}")
     return ending
+
+
+def is_film(path: str | os.PathLike) -> bool:
+    """Whether a file's ending is that of a film."""
+    return Path(path).suffix.lower().removeprefix(".") in FILMS
 
 
 def save(figure: Figure, path: str | os.PathLike) -> None:

@@ -11,7 +11,7 @@ from unlazy.diagnostics.curves import Curve, Interval
 from unlazy.diagnostics.forecasting.answer import forecast
 from unlazy.diagnostics.forecasting.check import Checked, check_methods, verdict
 from unlazy.diagnostics.forecasting.factor import FactorCurve
-from unlazy.diagnostics.forecasting.methods import fit_methods, largest_near_least
+from unlazy.diagnostics.forecasting.methods import fit_methods, largest_near_least, of_part
 from unlazy.diagnostics.forecasting.words import growth
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
@@ -215,7 +215,7 @@ def test_the_check_keeps_the_learner_that_the_table_got():
 
     x, y = linear(200, 3, noise=0.3)
     (method,) = fit_methods(["random-features"], x, y, gamma=0.2, width=30, penalty=0.7)
-    part = method.of_part(x[:40], y[:40])
+    part = of_part(method, x[:40], y[:40])
     assert (part.gamma, part.width, part.penalty, part.pool) == (0.2, 30, 0.7, 40)
     checked = check_methods([method], x, y, splits=1)
     assert len({c.measured for c in checked}) == 1

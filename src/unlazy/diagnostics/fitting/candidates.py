@@ -26,74 +26,41 @@ class Contender(NamedTuple):
 
 def candidates(kind: str, classes: int, random_state: int) -> list[Contender]:
     """Simple ones first, then what does best most often: a budget may end before the last."""
-    return _numbers(random_state) if kind == NUMBERS else _classes(classes, random_state)
-
-
-def _numbers(random_state: int) -> list[Contender]:
-    from sklearn.dummy import DummyRegressor
-    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn import ensemble
+    from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.linear_model import RidgeCV
 
     from unlazy import estimators
 
-    return [
-        Contender(CONSTANT, "the mean of the target", DummyRegressor),
-        Contender(LINEAR, "ridge regression", lambda: _encoded(RidgeCV(_PENALTIES))),
-        Contender(
-            YARDSTICK, "boosted trees", lambda: _encoded(HistGradientBoostingRegressor(random_state=random_state))
-        ),
-        Contender(
-            "metric machine",
-            "kernels whose metric the rows teach",
-            lambda: estimators.MetricMachineRegressor(random_state=random_state),
-        ),
-        Contender(
-            "index",
-            "a curve of one direction",
-            lambda: estimators.SingleIndexRegressor(random_state=random_state),
-        ),
-        Contender(
-            "one step", "one large gradient step", lambda: estimators.OneStepRegressor(random_state=random_state)
-        ),
-        Contender(
-            "mean field",
-            "a wide network trained with noise",
-            lambda: estimators.MeanFieldRegressor(certificate=False, random_state=random_state),
-            _mean_field_seconds,
-        ),
+    numbers = kind == NUMBERS
+    ending = "Regressor" if numbers else "Classifier"
+
+    def ours(name: str, **options: Any) -> Callable[[], Any]:
+        return lambda: getattr(estimators, name + ending)(random_state=random_state, **options)
+
+    def boosting() -> Any:
+        return _encoded(getattr(ensemble, f"HistGradientBoosting{ending}")(random_state=random_state))
+
+    if numbers:
+        found = [
+            Contender(CONSTANT, "the mean of the target", DummyRegressor),
+            Contender(LINEAR, "ridge regression", lambda: _encoded(RidgeCV(_PENALTIES))),
+        ]
+    else:
+        found = [
+            Contender(CONSTANT, "the shares of the classes", lambda: DummyClassifier(strategy="prior")),
+            Contender(LINEAR, "logistic regression", lambda: _encoded(estimators.LogisticRegressionLOO())),
+        ]
+    found += [
+        Contender(YARDSTICK, "boosted trees", boosting),
+        Contender("metric machine", "kernels whose metric the rows teach", ours("MetricMachine")),
     ]
-
-
-def _classes(classes: int, random_state: int) -> list[Contender]:
-    from sklearn.dummy import DummyClassifier
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    from unlazy import estimators
-
-    found = [
-        Contender(CONSTANT, "the shares of the classes", lambda: DummyClassifier(strategy="prior")),
-        Contender(LINEAR, "logistic regression", lambda: _encoded(estimators.LogisticRegressionLOO())),
-        Contender(
-            YARDSTICK, "boosted trees", lambda: _encoded(HistGradientBoostingClassifier(random_state=random_state))
-        ),
-        Contender(
-            "metric machine",
-            "kernels whose metric the rows teach",
-            lambda: estimators.MetricMachineClassifier(random_state=random_state),
-        ),
-        Contender(
-            "one step", "one large gradient step", lambda: estimators.OneStepClassifier(random_state=random_state)
-        ),
-    ]
-    if classes == 2:
-        found.append(
-            Contender(
-                "mean field",
-                "a wide network trained with noise",
-                lambda: estimators.MeanFieldClassifier(certificate=False, random_state=random_state),
-                _mean_field_seconds,
-            )
-        )
+    if numbers:
+        found.append(Contender("index", "a curve of one direction", ours("SingleIndex")))
+    found.append(Contender("one step", "one large gradient step", ours("OneStep")))
+    if numbers or classes == 2:
+        network = ours("MeanField", certificate=False)
+        found.append(Contender("mean field", "a wide network trained with noise", network, _mean_field_seconds))
     return found
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from unlazy.checks import InputError, write_at_once
 from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, YARDSTICK
-from unlazy.diagnostics.pages import item, mark, paragraph, table, web_page
+from unlazy.diagnostics.pages import figure, item, mark, paragraph, table, web_page
 from unlazy.plotting import style
 from unlazy.words import listed
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from unlazy.diagnostics.fitting.answer import ExplainedShare, FittedTable
@@ -35,16 +36,7 @@ def text(found: FittedTable) -> str:
 
 
 def figure_of(found: FittedTable) -> Figure:
-    drawing, axes = style.panels(2, width=3.6, height=2.9)
-    with style.style():
-        _bars(axes[0], found.scores, marked=found.chosen)
-        axes[0].set_xlabel(_score_word(found))
-        axes[0].set_title("methods on held-out rows")
-        shown = dict(list(found.importances.items())[:_SHOWN_COLUMNS])
-        _bars(axes[1], shown)
-        axes[1].set_xlabel("loss of score when shuffled")
-        axes[1].set_title("columns that it needs")
-    return drawing
+    return figure(found, _draw_methods, _draw_columns, width=3.6, height=2.9)
 
 
 def as_json(found: FittedTable) -> dict[str, Any]:
@@ -76,10 +68,7 @@ def save(found: FittedTable, file: str | os.PathLike) -> None:
     path = check_page(file)
     parts = [*sentences(found), *(f"Note: {note}" for note in found.notes)]
     parts += [f"Not tried: {name}: {why}" for name, why in found.skipped.items()]
-    write_at_once(
-        web_page(f"What predicts {found.target}", parts, found.figure(), rows=_rows(found)),
-        path,
-    )
+    write_at_once(web_page(f"What predicts {found.target}", parts, found.figure(), rows=_rows(found)), path)
 
 
 def check_page(file: str | os.PathLike) -> Path:
@@ -155,6 +144,16 @@ def _columns(found: FittedTable) -> str:
     rest = len(found.importances) - len(needed)
     more = f" {rest} of {len(found.importances)} columns are not clearly needed." if rest else ""
     return f"What it needs most, by the loss of score when a column is shuffled: {said}.{more}"
+
+
+def _draw_methods(axes: Axes, found: FittedTable) -> None:
+    _bars(axes, found.scores, marked=found.chosen)
+    axes.set(xlabel=_score_word(found), title="methods on held-out rows")
+
+
+def _draw_columns(axes: Axes, found: FittedTable) -> None:
+    _bars(axes, dict(list(found.importances.items())[:_SHOWN_COLUMNS]))
+    axes.set(xlabel="loss of score when shuffled", title="columns that it needs")
 
 
 def _bars(axes: Any, scores: dict[str, ExplainedShare], marked: str = "") -> None:

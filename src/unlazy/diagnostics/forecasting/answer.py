@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
     from unlazy.diagnostics.forecasting.check import Checked
     from unlazy.diagnostics.forecasting.columns import WithoutColumns
-    from unlazy.diagnostics.forecasting.methods import Method
+    from unlazy.diagnostics.forecasting.method import Method
 
 # of neighbouring residuals; also four standard deviations of chance
 _ALIKE = 0.15
@@ -273,8 +273,6 @@ def _reach(method: Method, rows: int, points: Curve) -> float:
     low, high = float(min(rows, method.pool)), float(most)
     if not reliable(low):
         return 0.0
-    if reliable(high):
-        return high / rows
     while high / low > 1.1:
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if reliable(middle) else (low, middle)

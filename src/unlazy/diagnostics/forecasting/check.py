@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.diagnostics.curves import QUANTILE
-from unlazy.diagnostics.forecasting.methods import ONE_STEP, Method
+from unlazy.diagnostics.forecasting.method import ONE_STEP, Method
+from unlazy.diagnostics.forecasting.methods import of_part
 
 FACTORS = (2, 5, 10)
 SPLITS = 3
@@ -89,7 +90,7 @@ def check_methods(
             if not np.ptp(targets[part], axis=0).any():
                 continue
             for method, errors in zip(chosen, measurements, strict=True):
-                learner = method.of_part(inputs[part], targets[part])
+                learner = of_part(method, inputs[part], targets[part])
                 point = None if learner is None else learner.at(np.array([float(trained)]))
                 measured = float(errors.mean())
                 spread = float(errors.std() / np.sqrt(len(errors)) / measured) if measured > 0 else np.inf

@@ -20,7 +20,7 @@ from unlazy.checks import InputError
 from unlazy.diagnostics.curves import QUANTILE
 
 if TYPE_CHECKING:
-    from unlazy.diagnostics.forecasting.methods import Method
+    from unlazy.diagnostics.forecasting.method import Method
     from unlazy.diagnostics.table import LearningTable
 
 # a rise below this share of the error is none to speak of
@@ -56,7 +56,7 @@ class WithoutColumns(NamedTuple):
 
 def without_columns(methods: Sequence[Method], table: LearningTable, targets: np.ndarray) -> WithoutColumns:
     """The answer of ridge or kernel ridge regression, whichever has the smaller error now."""
-    from unlazy.diagnostics.forecasting.methods import KERNEL, RIDGE
+    from unlazy.diagnostics.forecasting.method import KERNEL, RIDGE
 
     known = [method for method in methods if method.name in (RIDGE, KERNEL) and method.penalty > 0]
     if not known:
@@ -66,7 +66,7 @@ def without_columns(methods: Sequence[Method], table: LearningTable, targets: np
 
 
 def _of_method(method: Method, table: LearningTable, targets: np.ndarray) -> WithoutColumns:
-    from unlazy.diagnostics.forecasting.methods import RIDGE
+    from unlazy.diagnostics.forecasting.method import RIDGE
     from unlazy.diagnostics.learning_curve.pool import subsample
 
     sources = np.array(table.sources)

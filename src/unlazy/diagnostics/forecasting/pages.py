@@ -107,7 +107,7 @@ def _signed(value: float) -> str:
 
 
 def _check_lines(checked: Sequence[Checked]) -> list[str]:
-    from unlazy.diagnostics.forecasting.methods import METRIC
+    from unlazy.diagnostics.forecasting.method import METRIC
 
     first, anew = checked[0], any(c.method == METRIC for c in checked)
     lines = [

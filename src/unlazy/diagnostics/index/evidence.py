@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-_LEAST_EIGENVALUE = 1e-9
-_TINY = 1e-300
 _TAIL, _FEWEST = 0.02, 4
 
 
@@ -23,27 +21,6 @@ class Estimate(NamedTuple):
 
     square: float
     variance: float
-
-
-def whitened(X: np.ndarray) -> np.ndarray:
-    """Rows of about unit covariance, without constant and collinear columns.
-
-    The correlation matrix is shrunk towards the identity by Ledoit and Wolf (2004), because the inverse root of a
-    sample covariance amplifies noise where n is a few d.
-    """
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
-    varying = deviation > 1e-12 * np.maximum(np.abs(mean), _TINY)
-    rows = (X[:, varying] - mean[varying]) / deviation[varying]
-    n, d = rows.shape
-    if d == 0:
-        return rows
-    covariance = rows.T @ rows / n
-    total = float(np.sum(covariance**2))
-    noise = (np.sum(np.sum(rows**2, axis=1) ** 2) / n - total) / n
-    weight = float(np.clip(noise / (total - d), 0.0, 1.0)) if total > d else 1.0
-    values, vectors = np.linalg.eigh(covariance)
-    kept = values > _LEAST_EIGENVALUE * values[-1]
-    return rows @ (vectors[:, kept] / np.sqrt((1 - weight) * values[kept] + weight))
 
 
 def slices_of(labels: np.ndarray, most: int) -> Slices:

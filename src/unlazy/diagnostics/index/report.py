@@ -19,8 +19,9 @@ from unlazy.diagnostics.index.evidence import (
     slices_of,
     spectral_statistics,
     transforms,
-    whitened,
 )
+from unlazy.estimators.common.scaling import scale_data
+from unlazy.estimators.index.whitening import whiten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,7 +121,7 @@ def index_report(
     )
     count = check_whole("permutations", permutations, _LEAST_PERMUTATIONS, 100_000)
     rng = _generator(random_state)
-    rows = whitened(design)
+    rows = whiten(scale_data(design, labels[:, None], "float64"))[1]
     n, d = rows.shape
     if d < 2:
         raise InputError(f"X must vary in at least 2 directions, got {d}: one column is its own index")

@@ -42,7 +42,6 @@ class LearnedPrior(NamedTuple):
     error: float
     """Mean squared leave-one-out error of held-out tasks."""
     steps: int
-    learned_mean: bool
     effective_tasks: float
     """The sum over tasks of the share of prior variance that their rows determine."""
 
@@ -86,9 +85,7 @@ def learn_prior(
     told = step(batches, prior._replace(noise_variance=penalty), learn_mean=with_mean and count > 0)[1]
     covariance = (prior.covariance + told.mean_covariance) * (noise / penalty)
     share = float(np.trace(told.variance_told) / np.trace(prior.covariance))
-    return LearnedPrior(
-        Prior(prior.mean, covariance, noise), path.errors[count], count, with_mean and count > 0, share * told.tasks
-    )
+    return LearnedPrior(Prior(prior.mean, covariance, noise), path.errors[count], count, share * told.tasks)
 
 
 def held_out_path(start: _Start, learn_mean: bool) -> PriorPath:

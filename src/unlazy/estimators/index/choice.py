@@ -192,6 +192,6 @@ def choose(held: HeldOut, ladder: Sequence[Sequence[str]] = ((LINEAR,),)) -> Cho
     return choose_stage(linear, held.targets, (LINEAR,), (), held.copies)._replace(scores=choice.scores)
 
 
-def shrunk(model: Model, weight: float, mean: float = 0.0) -> Model:
-    """mean + weight (model - mean)."""
-    return model._replace(link=Affine(model.link, (1 - weight) * mean, weight)) if weight != 1 else model
+def shrunk(model: Model, weight: float) -> Model:
+    """The model times the weight."""
+    return model._replace(link=Affine(model.link, 0.0, weight)) if weight != 1 else model

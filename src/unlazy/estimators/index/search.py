@@ -184,16 +184,14 @@ def polish(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray) -> tuple
     return found[best][1], best
 
 
-def power_search(
-    rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState, starts: int = _POWER_STARTS
-) -> list[np.ndarray]:
+def power_search(rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> list[np.ndarray]:
     """Directions from w <- sum_i +-clip(y_i, +-2) h_{k-1}(w.z_i) z_i, k = 3, 4, from many random starts, best first.
 
     It maximises |E[y h_k(w.z)]| and finds links whose generative exponent is 3 or 4, of which no first or second moment
     knows, at small d; the number of rows that any method needs grows like d^(k/2), that of this one faster.
     """
     n, d = rows.shape
-    starts = int(min(starts, max(_MOST_PRODUCTS // (n * d), _FEWEST_POWER_STARTS)))
+    starts = int(min(_POWER_STARTS, max(_MOST_PRODUCTS // (n * d), _FEWEST_POWER_STARTS)))
     weights = np.clip(labels, -_POWER_CLIP, _POWER_CLIP)
     weights = weights - weights.mean()
     found: list[tuple[float, np.ndarray]] = []

@@ -14,6 +14,8 @@ _BOLD = 4.0
 _RUN_AWAY = 1.1
 # so many neurons at rows together still fit into a cache
 _BATCH_ENTRIES = 400_000
+# rows that are predicted together
+_BLOCK = 512
 
 
 class NetworkSetting(NamedTuple):
@@ -186,10 +188,10 @@ def train_all(
         return jax.tree.map(np.asarray, found)
 
 
-def mean_predictions(particles: np.ndarray, inputs: np.ndarray, amplitude: float, block: int = 512) -> np.ndarray:
+def mean_predictions(particles: np.ndarray, inputs: np.ndarray, amplitude: float) -> np.ndarray:
     """R times the mean neuron of the particles (N, width) at each input, in blocks of rows."""
     return amplitude * np.concatenate(
-        [np.tanh(inputs[i : i + block] @ particles.T).mean(axis=1) for i in range(0, len(inputs), block)]
+        [np.tanh(inputs[i : i + _BLOCK] @ particles.T).mean(axis=1) for i in range(0, len(inputs), _BLOCK)]
     )
 
 
@@ -205,11 +207,11 @@ class WidthSpread(NamedTuple):
     inner: np.ndarray
     """(draws, draws), (I + H H^T)^{-1} / draws for the centred and scaled neurons H at the rows."""
 
-    def deviation(self, inputs: np.ndarray, count: int, block: int = 512) -> np.ndarray:
+    def deviation(self, inputs: np.ndarray, count: int) -> np.ndarray:
         """The standard deviation of the prediction of `count` neurons at each input."""
         found = []
-        for i in range(0, len(inputs), block):
-            neurons = self.amplitude * np.tanh(inputs[i : i + block] @ self.particles.T)
+        for i in range(0, len(inputs), _BLOCK):
+            neurons = self.amplitude * np.tanh(inputs[i : i + _BLOCK] @ self.particles.T)
             neurons -= neurons.mean(axis=1, keepdims=True)
             found.append(np.einsum("ij,ij->i", neurons @ self.inner, neurons))
         return np.sqrt(np.maximum(np.concatenate(found), 0.0) / count)
