@@ -222,10 +222,24 @@ def test_fit_tells_what_was_done_to_the_columns_as_forecast_does():
     ]
 
 
+def test_methods_that_differ_by_chance_alone_are_named_together(monkeypatch):
+    from sklearn.dummy import DummyRegressor
+    from sklearn.neighbors import KNeighborsRegressor
+
+    neighbours = {"five": 5, "six": 6, "all": 190}
+    tried = [Contender(name, "", lambda count=count: KNeighborsRegressor(count)) for name, count in neighbours.items()]
+    monkeypatch.setattr(answer, "candidates", lambda *_: [Contender(CONSTANT, "", DummyRegressor), *tried])
+    rng = np.random.default_rng(22)
+    frame = pd.DataFrame(rng.standard_normal((300, 2)), columns=["a", "b"])
+    frame["y"] = np.sin(2 * frame.a) + frame.b + 0.3 * rng.standard_normal(300)
+    found = fit(frame, "y")
+    assert {found.chosen, *found.as_good} == {"five", "six"}
+
+
 @pytest.mark.parametrize(
     ("chosen_one", "score", "gain", "start"),
     [
-        ("metric machine", (0.62, 0.55, 0.69), (0.3, 0.2, 0.4), "The method 'metric machine' predicts y best: "),
+        ("metric machine", (0.62, 0.55, 0.69), (0.3, 0.2, 0.4), "The method 'metric machine' predicts y best, 'boo"),
         ("boosting", (0.62, 0.55, 0.69), (0.3, 0.2, 0.4), "Boosting predicts y best: "),
         ("boosting", (0.62, 0.55, 0.69), (0.01, -0.1, 0.1), "Boosting was chosen for y, but a linear model may be as"),
         ("metric machine", (0.03, -0.13, 0.18), (-0.08, -0.2, 0.1), "Nothing predicts y surely: the method 'metric "),
@@ -245,6 +259,7 @@ def test_the_sentence_is_no_surer_than_the_intervals(chosen_one, score, gain, st
         chosen=chosen_one,
         score=share(*score),
         gain=None if gain is None else share(*gain),
+        as_good=("boosting",) if chosen_one == "metric machine" else (),
         scores={name: share(value, value - 0.1, value + 0.1) for name, value in own.items()},
         errors=dict.fromkeys(own, 1.0),
         seconds=dict.fromkeys(own, 1.0),

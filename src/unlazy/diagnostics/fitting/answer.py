@@ -12,7 +12,7 @@ import numpy as np
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.diagnostics.fitting import pages
 from unlazy.diagnostics.fitting.candidates import CLASSES, CONSTANT, LINEAR, NUMBERS, candidates
-from unlazy.diagnostics.fitting.contest import Contest, contest, row_losses
+from unlazy.diagnostics.fitting.contest import Contest, HeldOutResult, contest, row_losses
 from unlazy.diagnostics.fitting.repeats import equal_rows, held_together
 from unlazy.diagnostics.fitting.target import class_target, kind_of, number_target
 from unlazy.diagnostics.table import check_names, check_target_names, input_encoder, read_table
@@ -54,6 +54,8 @@ class FittedTable:
     score: ExplainedShare
     gain: ExplainedShare | None
     """By how much `score` exceeds that of a linear model on the same rows; None where a simple model is chosen."""
+    as_good: tuple[str, ...]
+    """Other methods whose losses on the same rows are not clearly higher than those of the chosen one."""
     scores: dict[str, ExplainedShare]
     errors: dict[str, float]
     """Root mean squared errors, or shares of wrong classes."""
@@ -145,6 +147,7 @@ def fit(
         chosen=found.chosen,
         score=_score(found.choice_losses, base),
         gain=_gain(found, base),
+        as_good=tuple(one.candidate.name for one in found.results if one is not best and _as_good(one, best)),
         scores={one.candidate.name: _score(one.losses, base) for one in found.results},
         errors={
             one.candidate.name: float(np.mean(one.wrong) if kind == CLASSES else np.sqrt(np.mean(one.losses)))
@@ -188,6 +191,10 @@ def _gain(found: Contest, base: np.ndarray) -> ExplainedShare | None:
     if linear is None or found.chosen in (CONSTANT, LINEAR):
         return None
     return _mean((linear - found.choice_losses) / base.mean())
+
+
+def _as_good(one: HeldOutResult, best: HeldOutResult) -> bool:
+    return _mean(one.losses - best.losses).low <= 0
 
 
 def _mean(values: np.ndarray) -> ExplainedShare:

@@ -49,6 +49,7 @@ def as_json(found: FittedTable) -> dict[str, Any]:
         "low": found.score.low,
         "high": found.score.high,
         "gain": None if found.gain is None else vars(found.gain),
+        "as_good": list(found.as_good),
         "methods": [
             {"name": name, "score": one.value, "low": one.low, "high": one.high}
             | {"error": found.errors[name], "seconds": found.seconds[name]}
@@ -133,6 +134,8 @@ def _result(found: FittedTable) -> str:
         start = f"A linear model predicts {found.target} as well as any other, up to chance"
     elif found.gain is not None and found.gain.low <= 0:
         start = f"{name[0].upper()}{name[1:]} was chosen for {found.target}, but a linear model may be as good"
+    elif found.as_good:
+        start += f", {listed([repr(one) for one in found.as_good])} as well up to chance"
     return f"{start}: it explains {here}. On rows that had no part in the choice, what was chosen explains {worth}."
 
 
