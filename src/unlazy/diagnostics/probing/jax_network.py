@@ -10,11 +10,11 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.diagnostics.probing.inputs import as_numpy
+from unlazy.diagnostics.probing.jax_kernel import Question, tangent_kernel
 from unlazy.diagnostics.probing.networks import Seen, blocks
 
 _LARGEST_FILTER = 11
 """Sides of a convolution's filter, by which Flax's order (rows, columns, inputs, outputs) is known."""
-_MOST_ROWS_TOGETHER = 512
 
 
 class JaxNetwork:
@@ -43,18 +43,11 @@ class JaxNetwork:
 
         self._input_gradients = eqx.filter_jit(input_gradients)
 
-        def gradients(leaf: Any, static: tuple, rows: Any, index: int) -> Any:
-            """(n, K, p) in one leaf of the parameters."""
-            leaves, rest = static
+        def outputs(leaves: Any, others: Any, row: Any) -> Any:
+            structure, rest = others
+            return single(eqx.combine(jax.tree.unflatten(structure, leaves), rest), row)
 
-            def at(leaf: Any, row: Any) -> Any:
-                changed = [*leaves[:index], leaf, *leaves[index + 1 :]]
-                return single(eqx.combine(jax.tree.unflatten(rest[0], changed), rest[1]), row)
-
-            found = jax.vmap(jax.jacrev(at), in_axes=(None, 0))(leaf, rows)
-            return found.reshape(*found.shape[:2], -1)
-
-        self._gradients = eqx.filter_jit(gradients)
+        self._outputs = outputs
 
     def read(self, state: Any, name: str) -> Any:
         import jax
@@ -95,34 +88,16 @@ class JaxNetwork:
     def kernel(
         self, state: Any, rows: np.ndarray, left: int, budget: float, progress: Callable[[str], None]
     ) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Leaf by leaf, the gradients of blocks of rows in half the budget each."""
+        """`jax_kernel`."""
         import equinox as eqx
         import jax
         import jax.numpy as jnp
 
         trained, rest = eqx.partition(state, eqx.is_inexact_array_like)
         leaves, structure = jax.tree.flatten(trained)
-        n = len(rows)
-        inputs = jnp.asarray(rows)
-        outputs = self.seen(state, "", rows[:2], np.array([], int)).outputs.shape[1]
-        total = np.zeros((left, n))
-        for index, leaf in enumerate(leaves):
-            progress(f"tangent kernel: {index} of {len(leaves)} parameters")
-            each = outputs * max(np.size(leaf), 1) * np.dtype(np.float64).itemsize
-            block = int(np.clip(budget / 4 / each, 1, _MOST_ROWS_TOGETHER))
-
-            def features(first: int, index: int = index, leaf: Any = leaf, block: int = block) -> np.ndarray:
-                # the last block is filled up, so that one program serves all
-                some = np.minimum(np.arange(first, first + block), n - 1)
-                found = self._gradients(leaf, (leaves, (structure, rest)), inputs[some], index)
-                return np.asarray(found).reshape(block, -1)[: n - first]
-
-            for i in range(0, left, block):
-                mine = features(i)[: left - i]
-                for j in range(0, n, block):
-                    theirs = features(j) if i != j else features(i)
-                    total[i : i + block, j : j + block] += mine @ theirs.T
-        return total / outputs, ()
+        count = self.seen(state, "", rows[:2], np.array([], int)).outputs.shape[1]
+        asked = Question(self._outputs, leaves, (structure, rest), jnp.asarray(rows), count)
+        return tangent_kernel(asked, left, budget, progress) / count, ()
 
     def weights(self, state: Any) -> dict[str, np.ndarray]:
         import jax
