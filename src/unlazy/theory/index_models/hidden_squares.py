@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.checks import check_array
 from unlazy.functions.elementwise import LINKS, Link, array_namespace, polynomial
 from unlazy.numerics.roots import bisect
 
@@ -21,7 +22,6 @@ _SOLVED = 7
 """Place of the coefficient that a quadratic equation gives."""
 
 
-@cache
 def light_polynomial(first_factor: float = 1.0) -> Link:
     """A superorthogonal polynomial of degree 23, K = I = 2, with light tails and variance 1.
 
@@ -32,8 +32,19 @@ def light_polynomial(first_factor: float = 1.0) -> Link:
     They are those of the least E g^4 that a search found. Inputs of |z| < 5.4 have E g^4 = 1.5 (h_3 has 93) and E[g^2
     h_2] = -0.0001. Of the others, one in ten million, some have huge labels, which make E g^4 exactly 2 10^4.
     `first_factor` multiplies the coefficient of h_3 before the variance is made 1: factors other than 1 give
-    polynomials of the same degree, parity and information exponent whose squares show h_2.
+    polynomials of the same degree and parity whose squares show h_2. It is from 0 to 10^6.
+
+    >>> from unlazy.theory import monomial_exponents
+    >>> print(monomial_exponents(light_polynomial(first_factor=1.0), [1, 2, 3]).exponents)
+    [3 4 1]
+    >>> print(monomial_exponents(light_polynomial(first_factor=2.0), [1, 2, 3]).exponents)
+    [3 2 1]
     """
+    return _scaled(float(check_array("first_factor", first_factor, ndim=0, low=0, high=1e6)))
+
+
+@cache
+def _scaled(first_factor: float) -> Link:
     hermite = np.array(_light())
     hermite[3] *= first_factor
     return polynomial((hermite / np.linalg.norm(hermite)).tolist(), f"light polynomial, {first_factor:g} h_3")
@@ -65,7 +76,7 @@ def two_sizes(jump: float = 0.4) -> Link:
     C phi(C) = c phi(c) makes E[h_2; c < |z| < C] = 0, so that the size of the label says nothing of h_2; E[g h_1] = 0
     gives q/p, and E g^2 = 1 both. Superorthogonal with K = I = 2, while g^3 shows h_1 (E[g^3 h_1] = 0.56 at c = 0.4).
     """
-    second = float(bisect(lambda z: z * _density(z) > jump * _density(jump), 1.0, 9.0, 60)[0])
+    second = float(bisect(lambda z: np.log(z) - z**2 / 2 > math.log(jump) - jump**2 / 2, 1.0, 9.0, 60)[0])
     inner, outer = _density(jump), _density(second)
     ratio = (_density(0.0) - inner + outer) / (inner - outer)
     between = math.erf(second / math.sqrt(2)) - math.erf(jump / math.sqrt(2))
