@@ -105,6 +105,7 @@ REFUSED = [
     ("sign-gradient-descent-transformer", {"n": 9}, "n must be even"),
     ("sign-gradient-descent-transformer", {"signal_coordinates": 65}, "signal_coordinates must be at most"),
     ("spectral-thresholds", {"samples_per_dimension": (2.0, 1.0)}, "samples_per_dimension must grow"),
+    ("superorthogonal-sgd", {"d": 3.0}, r"relative_start_overlap must be below 0.8 d\^\(1/2\) = 1.386"),
     ("transformer-overfitting", {"n": 7}, "n must be even"),
     ("xor-overfitting", {"n": 42}, "n must"),
     ("induction-heads", {"concentration": 0.7}, "concentration must be a multiple of 0.5, got 0.7"),

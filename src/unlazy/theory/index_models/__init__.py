@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         sample_complexity,
     )
     from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient, step_price
+    from unlazy.theory.index_models.hidden_squares import light_polynomial
     from unlazy.theory.index_models.leaps import Leap, leap_exponent, staircase_samples
     from unlazy.theory.index_models.online_sgd import (
         Drift,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     )
     from unlazy.theory.index_models.partial_trace import PartialTrace, partial_trace_overlap
     from unlazy.theory.index_models.racing_tasks import TaskRace, task_race
+    from unlazy.theory.index_models.repeated_uses import repeated_drift
     from unlazy.theory.index_models.smoothing import smoothed_drift, smoothed_samples
     from unlazy.theory.index_models.spectral import (
         SpectralOverlap,

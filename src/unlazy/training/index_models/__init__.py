@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         online_index,
         overlap_chain,
         partial_trace,
+        repeated_push,
         reused_runs,
         smoothed_push,
         staircase_chain,
