@@ -116,8 +116,7 @@ def _kernel(
 
 def _gradients(question: Question, sides: Sequence[Sides | None], rows: Any, chosen: np.ndarray) -> list[Any]:
     """Of each array of parameters: (rows, outputs p), or the factors."""
-    kind = np.result_type(*question.leaves)
-    found = _program()(question.outputs, question.leaves, question.others, rows, chosen.astype(kind), sides)
+    found = _program()(question.outputs, question.leaves, question.others, rows, chosen, sides)
     return [
         np.asarray(one).reshape(len(rows), -1) if side is None else _factors(number, side, *one)
         for number, (side, one) in enumerate(zip(sides, found, strict=True))
@@ -139,8 +138,8 @@ def _program() -> Callable[..., Any]:
             return part if side is None else leaf + (part[0] @ side.there.T + side.here @ part[1]).reshape(leaf.shape)
 
         def one(row: Any) -> Any:
-            pull = jax.vjp(lambda parts: outputs(list(map(moved, leaves, sides, parts)), others, row), starts)[1]
-            return jax.vmap(pull)(chosen)[0]
+            found, pull = jax.vjp(lambda parts: outputs(list(map(moved, leaves, sides, parts)), others, row), starts)
+            return jax.vmap(pull)(chosen.astype(found.dtype))[0]
 
         starts = list(map(start, leaves, sides))
         return jax.vmap(one)(rows)
@@ -150,7 +149,9 @@ def _program() -> Callable[..., Any]:
 
 def _factors(number: int, side: Sides, tall: Any, wide: Any) -> Pair:
     """Columns (rows, outputs, m, r) and lines (rows, outputs, r, p) whose product is the gradient."""
-    left, rounding = side.here.astype(np.float64), float(np.finfo(side.here.dtype).eps)
+    import jax.numpy as jnp
+
+    left, rounding = side.here.astype(np.float64), float(jnp.finfo(side.here.dtype).eps)
     tall, wide = np.asarray(tall, np.float64), np.asarray(wide, np.float64)
     used = left.shape[1] - _CHECKS
     core = left.T @ tall

@@ -96,6 +96,8 @@ class JaxNetwork:
         trained, rest = eqx.partition(state, eqx.is_inexact_array_like)
         leaves, structure = jax.tree.flatten(trained)
         count = self.seen(state, "", rows[:2], np.array([], int)).outputs.shape[1]
+        # NumPy's float64 are float32 to JAX unless it is told otherwise
+        leaves = [jnp.asarray(leaf) for leaf in leaves]
         asked = Question(self._outputs, leaves, (structure, rest), jnp.asarray(rows), count)
         return tangent_kernel(asked, left, budget, progress) / count, ()
 
