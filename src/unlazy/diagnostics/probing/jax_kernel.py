@@ -74,7 +74,7 @@ def _sides(leaf: Any, place: int) -> Sides | None:
     columns = _COLUMNS[place] + _CHECKS
     if _WORTH * columns * (m + p) > m * p:
         return None
-    random, kind = np.random.default_rng(0), np.result_type(leaf)
+    random, kind = np.random.default_rng(0), leaf.dtype
     return Sides(*(random.standard_normal((size, columns)).astype(kind) for size in (m, p)))
 
 
@@ -83,7 +83,7 @@ def _kernel(
 ) -> np.ndarray:
     """Of as many outputs at a time as can be kept of all rows; of one, and not kept, if there is no such number."""
     n, leaves = len(question.inputs), question.leaves
-    sizes = [max(np.size(leaf), 1) * np.result_type(leaf).itemsize for leaf in leaves]
+    sizes = [max(np.size(leaf), 1) * leaf.dtype.itemsize for leaf in leaves]
     kept_bytes = sum(
         size if side is None else 8 * (side.here.size + side.there.size)
         for side, size in zip(sides, sizes, strict=True)
